@@ -1,0 +1,91 @@
+"""The PPU's compiler backend: from Triton's IR to a binary the driver loads.
+
+The PPU is CUDA-compatible, so lowering down to LLVM IR is the base's CUDA
+lowering, subclassed here rather than repeated. What this module adds is what
+differs: which target and options a chip accepts, which tool chain makes the
+binary, and what takes part in the cache key. Nothing in here asks the driver:
+a kernel for an explicit target compiles on a host that has none.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+# A module import, not `from ... import CUDABackend`: upstream's backend discovery
+# wants exactly one concrete backend class among a module's names.
+from triton.backends.nvidia import compiler as nvidia_compiler
+from triton import _flagtree_spec
+from triton.backends.compiler import GPUTarget
+
+# Threads per warp on every CUDA-compatible chip, the PPU included.
+WARP_SIZE = 32
+
+
+class PPUBackend(nvidia_compiler.CUDABackend):
+    """Compiles for the PPU, and for any other CUDA-compatible device.
+
+    With the CUDA-compatible tool chain the stages are `ttir, ttgir, llir, ptx,
+    cubin`, and for a kernel without hints their results are the base's own, byte
+    for byte.
+    """
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        """Whether this backend compiles for `target`: any target of kind `cuda`."""
+        return target.backend == "cuda"
+
+    def __init__(self, target: GPUTarget) -> None:
+        """Makes a backend for `target`.
+
+        Raises:
+            ValueError: the target's architecture is not a compute capability such as 80,
+                or its warp size is not 32.
+        """
+        super().__init__(target)
+        if not isinstance(target.arch, int) or isinstance(target.arch, bool) or target.arch <= 0:
+            raise ValueError(
+                f"GPUTarget.arch is {target.arch!r}; a CUDA-compatible target needs the compute "
+                f"capability as an integer, ten times the major number plus the minor one, such as "
+                f"80 for 8.0"
+            )
+        if target.warp_size != WARP_SIZE:
+            raise ValueError(
+                f"GPUTarget.warp_size is {target.warp_size!r}; CUDA-compatible devices have "
+                f"{WARP_SIZE} threads per warp"
+            )
+
+    def parse_options(self, opts: dict[str, Any]) -> Any:
+        """Turns a launch's keyword options into the options object of a compilation.
+
+        Raises:
+            ValueError: an option asks for what the target cannot do.
+        """
+        options = super().parse_options(opts)
+        capability = self._parse_arch(options.arch)
+        if capability > self.target.arch:
+            raise ValueError(
+                f"option arch={options.arch!r} (TRITON_OVERRIDE_ARCH sets it too) is above the "
+                f"target's compute capability {self.target.arch / 10:.1f}: the device cannot run "
+                f"that code. Leave it out, or compile for an explicit "
+                f'GPUTarget("cuda", {capability}, {WARP_SIZE})'
+            )
+        return options
+
+    def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
+        """The functions that the code generator takes from a backend."""
+        _flagtree_spec.install_code_generator()
+        codegen: dict[str, Any] = super().get_codegen_implementation(options)
+        return codegen
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        """The modules that stand in for `triton.language.extra.*` on this target."""
+        from triton.language.extra.ppu import libdevice
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    @functools.lru_cache  # noqa: B019 - a process makes a handful of backends, all long-lived
+    def hash(self) -> str:
+        """What tells this backend's results from another's in the compilation cache."""
+        return f"ppu-{super().hash()}"
