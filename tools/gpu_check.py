@@ -56,7 +56,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
     """All steps in order; `tree` is where the build is installed."""
     python = sys.executable
     gpu = CHECKOUT / "python" / "test" / "gpu"
-    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--run-gpu"]
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpu"]
     found = [
         Step(
             "install",
