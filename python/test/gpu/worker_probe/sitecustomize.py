@@ -27,7 +27,7 @@ def record(kernel: str) -> None:
     try:
         from triton.backends.ppu._native import device
 
-        entry["state"] = device.state().name
+        entry["state"] = device.state()
     except Exception as error:  # noqa: BLE001 - a probe must not fail what it watches
         entry["state"] = f"unknown: {error}"
     descriptor = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
