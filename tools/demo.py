@@ -27,7 +27,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 SIMULATED = "FLAGTREE_DEMO_SIMULATED"
@@ -64,8 +63,9 @@ def compile_kernel(name: str, num_warps: int, target: tuple[str, int, int], cach
     the target that the parent named. `cache` is the cache folder to use.
     """
     os.environ["TRITON_CACHE_DIR"] = cache
-    import triton
     from demo_kernels import KERNELS
+
+    import triton
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
     from triton.backends.ppu._native import device
@@ -181,7 +181,7 @@ def show_torch_compile() -> list[str]:
             started = time.perf_counter()
             try:
                 error = inductor_models.check(name, dtype, backward=True)["error"]
-            except Exception as failure:  # noqa: BLE001 - reported as this case's result
+            except Exception as failure:
                 wrong.append(f"{name} in {dtype}: {failure}")
                 print(f"  {name:12} {dtype!s:16} forward and backward: FAILED")
                 continue
@@ -231,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     how = initialize_driver()
     import demo_kernels  # noqa: F401 - imported before the fork, as Inductor's parent has
+
     import triton
     from triton.backends.ppu._native import device
     from triton.runtime.cache import triton_key

@@ -187,7 +187,7 @@ class DemoKernel:
     def source(self) -> ASTSource:
         """The kernel as `triton.compile` takes it, specialized as a launch with
         16-byte aligned pointers would be."""
-        signature = dict(self.signature) | {name: "constexpr" for name in self.constants}
+        signature = dict(self.signature) | dict.fromkeys(self.constants, "constexpr")
         names = list(self.fn.arg_names)
         signature = {name: signature[name] for name in names}
         attributes = {

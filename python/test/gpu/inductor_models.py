@@ -215,8 +215,9 @@ def wait_for_pool() -> None:
 
 def main(output: str) -> int:
     """Runs all cases and writes their results; returns 0 whether or not they pass."""
-    import triton
     from torch._inductor import config
+
+    import triton
 
     torch.cuda.init()
     torch.zeros(1, device="cuda")
@@ -237,7 +238,7 @@ def main(output: str) -> int:
         begin = time.perf_counter()
         try:
             result = {"passed": True, **case()}
-        except Exception:  # noqa: BLE001 - whatever fails is the result
+        except Exception:
             result = {"passed": False, "message": traceback.format_exc()[-3000:]}
         result["seconds"] = time.perf_counter() - begin
         report["cases"][name] = result

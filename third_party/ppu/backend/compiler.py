@@ -13,11 +13,12 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from triton import _flagtree_spec
+from triton.backends.compiler import GPUTarget
+
 # A module import, not `from ... import CUDABackend`: upstream's backend discovery
 # wants exactly one concrete backend class among a module's names.
 from triton.backends.nvidia import compiler as nvidia_compiler
-from triton import _flagtree_spec
-from triton.backends.compiler import GPUTarget
 
 # Threads per warp on every CUDA-compatible chip, the PPU included.
 WARP_SIZE = 32
