@@ -2,7 +2,7 @@
 
 #include "flagtree/Driver/DriverLibrary.h"
 
-#include "LibrarySearch.h"
+#include "flagtree/Driver/LibrarySearch.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +18,6 @@ namespace {
 constexpr const char *CuName = "libcuda.so";
 constexpr const char *CuSoname = "libcuda.so.1";
 constexpr const char *HgName = "libhggc.so";
-constexpr const char *DefaultSdk = "/usr/local/PPU_SDK";
 
 std::string variable(const char *Name) {
   const char *Value = std::getenv(Name);
@@ -49,14 +48,8 @@ std::string chosenLibrary() {
 
 /// The SDK's own drivers, in the order they are tried.
 std::vector<std::string> sdkLibraries() {
-  std::vector<std::string> Roots;
-  for (const char *Name : {"PPU_SDK", "PPU_HOME"})
-    if (std::string Root = variable(Name); !Root.empty())
-      Roots.push_back(Root);
-  if (Roots.empty())
-    Roots.push_back(DefaultSdk);
   std::vector<std::string> Paths;
-  for (const std::string &Root : Roots) {
+  for (const std::string &Root : search::sdkRoots()) {
     Paths.push_back(Root + "/CUDA_SDK/lib64/" + CuSoname);
     Paths.push_back(Root + "/CUDA_SDK/targets/x86_64-linux/lib/" + CuSoname);
     Paths.push_back(Root + "/lib/" + HgName);

@@ -1,9 +1,10 @@
 //===- LibrarySearch.cpp --------------------------------------------------===//
 
-#include "LibrarySearch.h"
+#include "flagtree/Driver/LibrarySearch.h"
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <link.h>
@@ -148,6 +149,16 @@ bool sameFile(const std::string &A, const std::string &B) noexcept {
   struct stat First, Second;
   return stat(A.c_str(), &First) == 0 && stat(B.c_str(), &Second) == 0 &&
          First.st_dev == Second.st_dev && First.st_ino == Second.st_ino;
+}
+
+std::vector<std::string> sdkRoots() {
+  std::vector<std::string> Roots;
+  for (const char *Name : {"PPU_SDK", "PPU_HOME"})
+    if (const char *Root = std::getenv(Name); Root && *Root)
+      Roots.push_back(Root);
+  if (Roots.empty())
+    Roots.push_back("/usr/local/PPU_SDK");
+  return Roots;
 }
 
 std::string baseName(const std::string &Path) {

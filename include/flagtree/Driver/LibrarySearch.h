@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FLAGTREE_LIB_DRIVER_LIBRARYSEARCH_H
-#define FLAGTREE_LIB_DRIVER_LIBRARYSEARCH_H
+#ifndef FLAGTREE_DRIVER_LIBRARYSEARCH_H
+#define FLAGTREE_DRIVER_LIBRARYSEARCH_H
 
 #include <string>
 #include <vector>
@@ -31,9 +31,13 @@ bool exists(const std::string &Path) noexcept;
 /// Whether both paths name the same existing file.
 bool sameFile(const std::string &A, const std::string &B) noexcept;
 
+/// The roots of the PPU SDK to look under: PPU_SDK and PPU_HOME as far as they
+/// are set, else the default.
+std::vector<std::string> sdkRoots();
+
 /// The part after the last slash.
 std::string baseName(const std::string &Path);
 
 } // namespace flagtree::search
 
-#endif // FLAGTREE_LIB_DRIVER_LIBRARYSEARCH_H
+#endif // FLAGTREE_DRIVER_LIBRARYSEARCH_H

@@ -1,0 +1,47 @@
+//===- ManagementLibrary.h - The host's devices without a driver -*- C++
+//-*-===//
+//
+// NVML (libnvidia-ml.so.1) and the PPU's HGML (libhgml.so) describe the host's
+// devices without initializing the driver. One typed table serves both.
+//
+// Contract
+//  - Initializing the management library does not initialize the driver; it
+//    takes some 13 ms on a host with a device (measured, NVML 580), so device
+//    nodes are asked first.
+//  - What devices a host has does not change under a running driver: the first
+//    complete answer is kept for the life of the process and inherited by
+//    forked children. A failure is not kept.
+//  - No lock of ours is taken. In a child that was forked while another thread
+//    was inside the management library, it is not called again, as its own
+//    locks may be held for ever.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FLAGTREE_DEVICE_MANAGEMENTLIBRARY_H
+#define FLAGTREE_DEVICE_MANAGEMENTLIBRARY_H
+
+#include "flagtree/Device/VisibleDevices.h"
+
+#include <string>
+#include <vector>
+
+namespace flagtree {
+
+/// What a management library said.
+struct Inventory {
+  /// The library that was asked; empty if there is none.
+  std::string Library;
+  std::vector<PhysicalDevice> Devices;
+  /// Why there is no answer; empty if there is one.
+  std::string Failure;
+};
+
+/// Asks a management library for the host's devices. May throw std::bad_alloc.
+Inventory askManagement();
+
+/// The answer already at hand; null if nobody has asked with success.
+const Inventory *knownInventory() noexcept;
+
+} // namespace flagtree
+
+#endif // FLAGTREE_DEVICE_MANAGEMENTLIBRARY_H

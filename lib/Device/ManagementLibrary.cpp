@@ -1,0 +1,200 @@
+//===- ManagementLibrary.cpp ----------------------------------------------===//
+
+#include "flagtree/Device/ManagementLibrary.h"
+
+#include "flagtree/Driver/LibrarySearch.h"
+
+#include <atomic>
+#include <cstring>
+#include <dlfcn.h>
+#include <memory>
+
+namespace flagtree {
+
+namespace {
+
+// The management API's types. A status of 0 is success.
+using Status = int;
+using Handle = struct ManagedDeviceOpaque *;
+constexpr unsigned UuidBytes = 96;
+
+struct Calls {
+  Status (*Init)() = nullptr;
+  Status (*Shutdown)() = nullptr;
+  Status (*GetCount)(unsigned *) = nullptr;
+  Status (*GetHandle)(unsigned, Handle *) = nullptr;
+  Status (*GetCapability)(Handle, int *, int *) = nullptr;
+  Status (*GetUuid)(Handle, char *, unsigned) = nullptr;
+  // These came later and may be missing.
+  Status (*GetMigMode)(Handle, unsigned *, unsigned *) = nullptr;
+  Status (*GetMaxMig)(Handle, unsigned *) = nullptr;
+  Status (*GetMig)(Handle, unsigned, Handle *) = nullptr;
+  const char *(*ErrorString)(Status) = nullptr;
+};
+
+struct Candidate {
+  std::string Library;
+  const char *Prefix;
+};
+
+std::atomic<const Inventory *> Known{nullptr};
+
+template <typename F>
+void resolve(void *Library, const std::string &Symbol, F &Slot) {
+  void *Address = dlsym(Library, Symbol.c_str());
+  std::memcpy(&Slot, &Address, sizeof(Slot));
+}
+
+/// The calls of an open library; Missing names the first it lacks.
+Calls resolveCalls(void *Library, const std::string &Prefix,
+                   std::string &Missing) {
+  Calls Table;
+  auto Need = [&](const char *Name, auto &Slot) {
+    resolve(Library, Prefix + Name, Slot);
+    if (!Slot && Missing.empty())
+      Missing = Prefix + Name;
+  };
+  Need("Init_v2", Table.Init);
+  Need("Shutdown", Table.Shutdown);
+  Need("DeviceGetCount_v2", Table.GetCount);
+  Need("DeviceGetHandleByIndex_v2", Table.GetHandle);
+  // The one call whose name carries the vendor's name for the platform.
+  Need(Prefix == "hgml" ? "DeviceGetHggcComputeCapability"
+                        : "DeviceGetCudaComputeCapability",
+       Table.GetCapability);
+  resolve(Library, Prefix + "DeviceGetUUID", Table.GetUuid);
+  resolve(Library, Prefix + "DeviceGetMigMode", Table.GetMigMode);
+  resolve(Library, Prefix + "DeviceGetMaxMigDeviceCount", Table.GetMaxMig);
+  resolve(Library, Prefix + "DeviceGetMigDeviceHandleByIndex", Table.GetMig);
+  resolve(Library, Prefix + "ErrorString", Table.ErrorString);
+  return Table;
+}
+
+std::string uuidOf(const Calls &Table, Handle Device) {
+  char Text[UuidBytes] = {};
+  if (!Table.GetUuid || Table.GetUuid(Device, Text, UuidBytes) != 0)
+    return {};
+  Text[UuidBytes - 1] = '\0';
+  return Text;
+}
+
+void describeParts(const Calls &Table, Handle Device, PhysicalDevice &Into) {
+  unsigned Current = 0, Pending = 0, Most = 0;
+  if (!Table.GetMigMode || Table.GetMigMode(Device, &Current, &Pending) != 0 ||
+      Current != 1)
+    return;
+  Into.MigEnabled = true;
+  if (!Table.GetMaxMig || !Table.GetMig || Table.GetMaxMig(Device, &Most) != 0)
+    return;
+  for (unsigned I = 0; I < Most; ++I) {
+    Handle Part = nullptr;
+    if (Table.GetMig(Device, I, &Part) == 0)
+      Into.MigUuids.push_back(uuidOf(Table, Part));
+  }
+}
+
+/// Reads every device. Answers with the first failing call's name and status.
+std::string describeDevices(const Calls &Table, Inventory &Into) {
+  auto Failed = [&](const char *Call, Status Code) {
+    const char *Text = Table.ErrorString ? Table.ErrorString(Code) : nullptr;
+    return std::string(Call) + " answered " + std::to_string(Code) +
+           (Text ? std::string(" (") + Text + ")" : "");
+  };
+  unsigned Count = 0;
+  if (Status Code = Table.GetCount(&Count))
+    return Failed("DeviceGetCount", Code);
+  for (unsigned I = 0; I < Count; ++I) {
+    Handle Device = nullptr;
+    if (Status Code = Table.GetHandle(I, &Device))
+      return Failed("DeviceGetHandleByIndex", Code);
+    PhysicalDevice Described;
+    if (Status Code = Table.GetCapability(Device, &Described.Compute.Major,
+                                          &Described.Compute.Minor))
+      return Failed("the call for the compute capability", Code);
+    Described.Uuid = uuidOf(Table, Device);
+    describeParts(Table, Device, Described);
+    Into.Devices.push_back(std::move(Described));
+  }
+  return {};
+}
+
+Inventory askOne(const Candidate &From) {
+  Inventory Answer;
+  void *Library = dlopen(From.Library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!Library) {
+    const char *Text = dlerror();
+    Answer.Failure = Text ? Text : From.Library + " cannot be opened";
+    return Answer;
+  }
+  // Never unmapped: a library that started threads or registered handlers does
+  // not survive it.
+  Answer.Library = From.Library;
+  std::string Missing;
+  Calls Table = resolveCalls(Library, From.Prefix, Missing);
+  if (!Missing.empty()) {
+    Answer.Failure = From.Library + " has no " + Missing;
+    return Answer;
+  }
+  forkstate::ManagementCall Guard;
+  if (Status Code = Table.Init()) {
+    const char *Text = Table.ErrorString ? Table.ErrorString(Code) : nullptr;
+    Answer.Failure = From.Library + ": Init answered " + std::to_string(Code) +
+                     (Text ? std::string(" (") + Text + ")" : "");
+    return Answer;
+  }
+  std::string Failure = describeDevices(Table, Answer);
+  Table.Shutdown();
+  if (!Failure.empty()) {
+    Answer.Devices.clear();
+    Answer.Failure = From.Library + ": " + Failure;
+  }
+  return Answer;
+}
+
+std::vector<Candidate> candidates() {
+  std::vector<Candidate> List = {{"libhgml.so", "hgml"},
+                                 {"libnvidia-ml.so.1", "nvml"}};
+  for (const std::string &Root : search::sdkRoots())
+    for (const char *Directory : {"/lib/", "/targets/x86_64-linux/lib/"})
+      List.push_back({Root + Directory + "libhgml.so", "hgml"});
+  return List;
+}
+
+} // namespace
+
+const Inventory *knownInventory() noexcept {
+  return Known.load(std::memory_order_acquire);
+}
+
+Inventory askManagement() {
+  if (const Inventory *Answer = knownInventory())
+    return *Answer;
+  Inventory Best;
+  if (forkstate::managementLocked()) {
+    Best.Failure = "this process was forked while another thread was inside "
+                   "the management library, which therefore is not asked here";
+    return Best;
+  }
+  for (const Candidate &From : candidates()) {
+    Inventory Answer = askOne(From);
+    if (Answer.Failure.empty() && !Answer.Devices.empty()) {
+      auto Kept = std::make_unique<const Inventory>(std::move(Answer));
+      const Inventory *None = nullptr;
+      if (Known.compare_exchange_strong(None, Kept.get(),
+                                        std::memory_order_acq_rel))
+        return *Kept.release();
+      return *None;
+    }
+    // A library that is there says more about a failure than one that is not,
+    // and one that answers "no device" more than one that does not answer.
+    bool Better = Best.Failure.empty()
+                      ? Best.Library.empty()
+                      : Answer.Failure.empty() ||
+                            (Best.Library.empty() && !Answer.Library.empty());
+    if (Better)
+      Best = std::move(Answer);
+  }
+  return Best;
+}
+
+} // namespace flagtree
