@@ -40,7 +40,7 @@ class Tree:
         self.root = root
         self.interpreter = Interpreter.running()
         build = root / "build"
-        self.native_directory = build / f"cmake.{self.platform_name}"
+        self.native_directory = native.build_directory(root, build / f"cmake.{self.platform_name}")
         self.editable_directory = build / f"editable.{self.platform_name}"
         self._base_directory = build / "base"
         self.prepared: compose.PreparedBase | None = None

@@ -1,6 +1,7 @@
 """Running CMake and Ninja on the C++ half, with the environment variables that Triton's build
 honours: ``MAX_JOBS``, ``DEBUG``, ``REL_WITH_DEB_INFO``, ``TRITON_BUILD_WITH_CCACHE`` and
-``TRITON_APPEND_CMAKE_ARGS``."""
+``TRITON_APPEND_CMAKE_ARGS``. ``FLAGTREE_BUILD_DIR`` names a build directory to use instead of the
+installation's own, so that a developer's build is not made twice."""
 
 from __future__ import annotations
 
@@ -71,8 +72,22 @@ def find_tool(name: str, module: str, attribute: str) -> str:
     return found
 
 
+def build_directory(root: Path, own: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return ``FLAGTREE_BUILD_DIR``, relative to ``root``, or the installation's own directory."""
+    named = environment.get("FLAGTREE_BUILD_DIR")
+    return root / Path(named).expanduser() if named else own
+
+
 def build(root: Path, directory: Path, environment: Mapping[str, str] = os.environ) -> None:
     """Configure and build the extension module and the tools in ``directory``.
+
+    A directory named by ``FLAGTREE_BUILD_DIR`` belongs to somebody else: what is set in it, such
+    as whether unit tests are built, stays as it is.
+
+    Args:
+        root: The top of the sources.
+        directory: The build directory, as `build_directory` tells it.
+        environment: Where the variables are looked up.
 
     Raises:
         SetupError: A tool is missing, or configuring or compiling failed.
@@ -82,13 +97,16 @@ def build(root: Path, directory: Path, environment: Mapping[str, str] = os.envir
     configure = [cmake, "-S", str(root), "-B", str(directory), "-G", "Ninja"]
     configure += [
         f"-DCMAKE_MAKE_PROGRAM={ninja}",
-        f"-DCMAKE_BUILD_TYPE={build_type(environment)}",
         f"-DPython3_EXECUTABLE={sys.executable}",
         "-DFLAGTREE_BUILD_PYTHON=ON",
         "-DFLAGTREE_BUILD_TOOLS=ON",
-        "-DFLAGTREE_BUILD_SIMULATOR=OFF",
-        "-DFLAGTREE_BUILD_TESTS=OFF",
     ]
+    if not environment.get("FLAGTREE_BUILD_DIR"):
+        configure += [
+            f"-DCMAKE_BUILD_TYPE={build_type(environment)}",
+            "-DFLAGTREE_BUILD_SIMULATOR=OFF",
+            "-DFLAGTREE_BUILD_TESTS=OFF",
+        ]
     if flag(environment, "TRITON_BUILD_WITH_CCACHE"):
         configure.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
     configure += shlex.split(environment.get("TRITON_APPEND_CMAKE_ARGS", ""))
