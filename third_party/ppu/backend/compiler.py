@@ -9,7 +9,6 @@ a kernel for an explicit target compiles on a host that has none.
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any
 
@@ -86,7 +85,29 @@ class PPUBackend(nvidia_compiler.CUDABackend):
 
         return {"triton.language.extra.libdevice": libdevice}
 
-    @functools.lru_cache  # noqa: B019 - a process makes a handful of backends, all long-lived
+    @staticmethod
+    def make_ttir(mod: Any, metadata: Any, opt: Any, capability: int) -> Any:
+        """The base's stage, then what hints have to do once all calls are inlined."""
+        mod = nvidia_compiler.CUDABackend.make_ttir(mod, metadata, opt, capability)
+        from triton.compiler.hint_manager import hint_trigger
+
+        hint_trigger("hint_ttir", mod, opt)
+        return mod
+
+    @staticmethod
+    def make_ttgir(mod: Any, metadata: Any, opt: Any, capability: int) -> Any:
+        """The base's stage, then what hints have to do once layouts are known."""
+        mod = nvidia_compiler.CUDABackend.make_ttgir(mod, metadata, opt, capability)
+        from triton.compiler.hint_manager import hint_trigger
+
+        hint_trigger("hint_ttgir", mod)
+        return mod
+
     def hash(self) -> str:
-        """What tells this backend's results from another's in the compilation cache."""
-        return f"ppu-{super().hash()}"
+        """What tells this backend's results from another's in the compilation cache.
+
+        Made anew each time, since the treatment of hints may change; the base keeps its part.
+        """
+        from triton.compiler.hint_manager import hint_trigger
+
+        return f"ppu-{super().hash()}-{hint_trigger('hint_cache_key')}"
