@@ -34,6 +34,8 @@ constexpr std::string_view RegisterReason =
     "moving registers between warps has no publicly known PPU encoding";
 constexpr std::string_view MultimemReason =
     "multicast memory has no publicly known PPU encoding";
+constexpr std::string_view CacheReason =
+    "no instruction has both a cache operator and an eviction priority";
 constexpr std::string_view UnknownReason =
     "not an instruction that is known to exist on the PPU";
 
@@ -104,6 +106,9 @@ constexpr Refusal RefusedModifiers[] = {
     {"shared::cluster", ClusterReason},
     {"tensormap", TMAReason},
 };
+
+constexpr std::string_view CacheOperators[] = {"ca", "cg", "cs", "cv",
+                                               "lu", "wb", "wt"};
 
 /// Intrinsics refused by what follows `llvm.nvvm.`.
 constexpr Refusal RefusedIntrinsics[] = {
@@ -203,14 +208,22 @@ std::string_view refusalOfOpcode(std::string_view opcode) {
   if (base == "ldmatrix" && !isPlainLdmatrix(opcode))
     return MatrixReason;
   std::string_view rest = opcode.substr(base.size());
+  bool hasCacheOperator = false;
+  bool hasEvictionPriority = false;
   while (!rest.empty()) {
     rest.remove_prefix(1);
     std::string_view modifier = rest.substr(0, rest.find('.'));
     for (const Refusal &entry : RefusedModifiers)
       if (modifier == entry.pattern)
         return entry.reason;
+    hasCacheOperator |=
+        std::find(std::begin(CacheOperators), std::end(CacheOperators),
+                  modifier) != std::end(CacheOperators);
+    hasEvictionPriority |= startsWith(modifier, "L1::evict_");
     rest.remove_prefix(modifier.size());
   }
+  if ((base == "ld" || base == "st") && hasCacheOperator && hasEvictionPriority)
+    return CacheReason;
   return {};
 }
 

@@ -175,6 +175,13 @@ public:
     }
   }
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const Kernel &seen : kernels)
+      result.emplace_back(bareName(seen.name));
+    return result;
+  }
+
   std::vector<Diagnostic> finish() {
     if (inString)
       report(DiagnosticKind::Malformed, "string", "has no closing '\"'", {},
@@ -706,12 +713,17 @@ void Writer::feed(std::string_view piece) { implementation->feed(piece); }
 
 std::vector<Diagnostic> Writer::finish() { return implementation->finish(); }
 
+std::vector<std::string> Writer::kernels() const {
+  return implementation->names();
+}
+
 Result convert(std::string_view input, const Options &options) {
   Result result;
   Writer writer(options,
                 [&](std::string_view text) { result.text.append(text); });
   writer.feed(input);
   result.diagnostics = writer.finish();
+  result.kernels = writer.kernels();
   if (!result.diagnostics.empty())
     result.text.clear();
   return result;

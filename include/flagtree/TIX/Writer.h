@@ -81,6 +81,9 @@ public:
   /// if empty, all of the output has been given to the sink.
   std::vector<Diagnostic> finish();
 
+  /// The kernels seen so far, by their names without quotes.
+  std::vector<std::string> kernels() const;
+
 private:
   class Implementation;
   std::unique_ptr<Implementation> implementation;
@@ -89,6 +92,7 @@ private:
 struct Result {
   /// The module; empty if there are diagnostics.
   std::string text;
+  std::vector<std::string> kernels;
   std::vector<Diagnostic> diagnostics;
 };
 
