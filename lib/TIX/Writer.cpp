@@ -194,6 +194,9 @@ public:
       report(DiagnosticKind::Malformed, "asm",
              "is not followed by a template and its constraints", {},
              lineNumber);
+    if (define != DefineState::None)
+      report(DiagnosticKind::Malformed, "define " + kernel.name, "has no body",
+             {}, kernel.irLine);
     checkKernels();
     if (options.direction == Direction::ToTIX)
       finishTIX();

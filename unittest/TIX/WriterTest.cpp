@@ -217,6 +217,7 @@ TEST(Writer, RefusesWhatIsNotACUDAModule) {
           .reason,
       "p3:32:32"));
   EXPECT_EQ(refused(module("  call void asm \"ret;")).name, "string");
+  EXPECT_EQ(refused("define ptx_kernel void @k()").name, "define @k");
   EXPECT_EQ(refused("module asm \"ret;\"\n" + module("")).name, "module asm");
 }
 
