@@ -1,5 +1,5 @@
 """FlagTree's PPU backend: driver, compiler, tool chains and hints.
 
-Importing this package does nothing but that; Triton imports `.driver` and
-`.compiler` when it discovers its backends.
+Importing this package does nothing but that; Triton imports `.driver` and `.compiler` when it
+discovers its backends.
 """

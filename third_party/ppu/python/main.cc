@@ -5,13 +5,9 @@
 
 namespace py = pybind11;
 
-void init_triton_ppu_hint(py::module_ &&m);
-void init_triton_ppu_tix(py::module_ &&m);
-void init_triton_ppu_launch(py::module_ &&m);
+void init_triton_ppu_device(py::module_ &&m);
 
 PYBIND11_MODULE(ppu, m) {
   m.doc() = "The C++ half of FlagTree's PPU backend.";
-  init_triton_ppu_hint(m.def_submodule("hint"));
-  init_triton_ppu_tix(m.def_submodule("tix"));
-  init_triton_ppu_launch(m.def_submodule("launch"));
+  init_triton_ppu_device(m.def_submodule("device"));
 }
