@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT / "third_party" / "ppu" / "simulator"))
+SIMULATOR = str(CHECKOUT / "third_party" / "ppu" / "simulator")
+sys.path.insert(0, SIMULATOR)
 
 from flagtree_simulator import Simulator
 
@@ -100,7 +101,7 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     """Runs a script in a fresh interpreter of the same installed tree.
 
     The script is a file, so that multiprocessing's spawn and forkserver find its
-    main module. Arguments: the code (dedented), the environment (this process's by
+    main module, and it may import ``flagtree_simulator``. Arguments: the code (dedented), the environment (this process's by
     default), ``arguments`` for ``sys.argv``, ``timeout`` in seconds, ``options`` for
     the interpreter, and ``check``: whether a status other than 0 fails the test.
     """
@@ -117,9 +118,12 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     ) -> subprocess.CompletedProcess[str]:
         script = tmp_path / f"script_{next(numbers)}.py"
         script.write_text(textwrap.dedent(code))
+        variables = dict(os.environ if env is None else env)
+        path = [variables.get("PYTHONPATH"), SIMULATOR]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         done = subprocess.run(
             [sys.executable, *options, str(script), *arguments],
-            env=dict(os.environ if env is None else env),
+            env=variables,
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <vector>
 
 namespace flagtree::simulator {
 namespace {
@@ -140,9 +141,15 @@ void logEnd(uint64_t start, const char *name, const char *how) {
 }
 
 void setLog(const char *path) {
-  // The old path is kept: another thread may be writing to it.
-  logPath.store(path && *path ? strdup(path) : nullptr,
-                std::memory_order_release);
+  // Old paths are kept: another thread may be writing to one.
+  static std::vector<const char *> kept;
+  if (path && *path) {
+    kept.push_back(strdup(path));
+    path = kept.back();
+  } else {
+    path = nullptr;
+  }
+  logPath.store(path, std::memory_order_release);
 }
 
 } // namespace flagtree::simulator

@@ -164,13 +164,20 @@ static std::atomic<DriverState *> theState{new DriverState};
 
 DriverState &driver() { return *theState.load(std::memory_order_acquire); }
 
+// Contexts that are gone stay in memory, so that no later one gets the same
+// handle while a thread still has it as its current one.
+static void bury(std::unique_ptr<ContextRecord> context) {
+  static std::vector<std::unique_ptr<ContextRecord>> *buried =
+      new std::vector<std::unique_ptr<ContextRecord>>;
+  buried->push_back(std::move(context));
+}
+
 void resetDriverState() {
   DriverState *old = theState.exchange(new DriverState);
-  // Contexts stay in memory: they may be current in other threads.
   for (auto &context : old->contexts)
-    context.second.release();
+    bury(std::move(context.second));
   for (auto &primary : old->primaries)
-    primary.release();
+    bury(std::move(primary));
   for (const auto &allocation : old->allocations)
     munmap(reinterpret_cast<void *>(allocation.first),
            allocation.second.mappedSize);
@@ -494,9 +501,7 @@ FLAGTREE_SIM_DRIVER(CtxDestroy_v2)(Context context) {
     if (currentContext() == context)
       --contextDepth;
     destroyObjectsOf(context);
-    // Kept in memory, so that no later context gets the same handle while it is
-    // still current in another thread.
-    found->second.release();
+    bury(std::move(found->second));
     state.contexts.erase(found);
     return Success;
   });

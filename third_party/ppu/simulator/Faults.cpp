@@ -26,7 +26,10 @@ struct Order {
   }
 };
 
-using Plan = std::vector<Order>;
+struct Plan {
+  std::vector<Order> orders;
+  const Plan *replaced; ///< kept: another thread may be reading it
+};
 std::atomic<const Plan *> plan{nullptr};
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -139,11 +142,11 @@ __attribute__((constructor)) void readFaults() {
 } // namespace
 
 bool findFault(unsigned index, uint64_t occurrence, Fault &fault) {
-  const Plan *orders = plan.load(std::memory_order_acquire);
-  if (!orders)
+  const Plan *current = plan.load(std::memory_order_acquire);
+  if (!current)
     return false;
   const char *name = callNames.names[index];
-  for (const Order &order : *orders) {
+  for (const Order &order : current->orders) {
     if (!order.names(name))
       continue;
     bool applies;
@@ -193,13 +196,9 @@ void setFaults(const char *orders) {
     if (!isKnown(order))
       refuse("FLAGTREE_SIM_FAULTS names a call that does not exist",
              orderText.c_str());
-    read->push_back(order);
+    read->orders.push_back(order);
   }
-  if (read->empty()) {
-    delete read;
-    read = nullptr;
-  }
-  // The old plan is kept: another thread may be reading it.
+  read->replaced = plan.load();
   plan.store(read, std::memory_order_release);
 }
 

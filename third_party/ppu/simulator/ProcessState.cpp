@@ -119,6 +119,7 @@ uint64_t callCount(unsigned index) {
 
 void resetProcessState() {
   ancestorInitialized.store(false);
+  exitHandlerInstalled.store(false);
   clear(state());
 }
 
