@@ -38,7 +38,8 @@ def find_library_dir() -> Path:
     """The directory of the simulated libraries.
 
     ``FLAGTREE_SIM_LIBRARY_DIR`` if set, else the most recently built
-    ``build/*/lib`` of this checkout.
+    ``build/*/lib`` of this checkout, but for builds with a sanitizer, which an
+    ordinary Python cannot load.
 
     Raises:
         FileNotFoundError: there is none; the message says how to build it.
@@ -49,13 +50,24 @@ def find_library_dir() -> Path:
         if not (directory / _DRIVER["cu"]).exists():
             raise FileNotFoundError(f"FLAGTREE_SIM_LIBRARY_DIR={given} holds no {_DRIVER['cu']}")
         return directory.resolve()
-    built = [path for path in _CHECKOUT.glob("build/*/lib") if (path / _DRIVER["cu"]).exists()]
+    built = [
+        path
+        for path in _CHECKOUT.glob("build/*/lib")
+        if (path / _DRIVER["cu"]).exists() and not _is_sanitized(path.parent)
+    ]
     if not built:
         raise FileNotFoundError(
             f"no simulated driver under {_CHECKOUT}/build/*/lib; build the CMake target "
             "flagtree_sim_cuda (and _hggc, _nvml, _hgml), or set FLAGTREE_SIM_LIBRARY_DIR"
         )
     return max(built, key=lambda path: (path / _DRIVER["cu"]).stat().st_mtime)
+
+
+def _is_sanitized(build: Path) -> bool:
+    cache = build / "CMakeCache.txt"
+    lines = cache.read_text().splitlines() if cache.exists() else []
+    values = [line.partition("=")[2] for line in lines if line.startswith("FLAGTREE_SANITIZER:")]
+    return any(values)
 
 
 class Simulator:
