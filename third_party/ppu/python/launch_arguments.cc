@@ -89,7 +89,7 @@ bool callDataPointer(const Argument &Arg, PyObject *Object, PyObject *Owner,
   if (!Answer) {
     replaceError(PyExc_TypeError,
                  "Pointer argument must be either uint64 or have data_ptr "
-                 "method: argument '%s' (at %d) of kernel '%U' is a %.200s%s",
+                 "method: argument '%s' (at %d) of kernel '%U' is of type %.200s%s",
                  Arg.Name.c_str(), Arg.Position, Owner,
                  Py_TYPE(Object)->tp_name,
                  PyErr_ExceptionMatches(PyExc_AttributeError)

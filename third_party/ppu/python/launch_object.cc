@@ -40,6 +40,9 @@ enum FixedArgument : size_t {
   NumFixedArguments
 };
 
+/// Blocks along a grid's second or third axis, on every CUDA device.
+constexpr unsigned MaxGridYZ = 65535;
+
 /// Whether calling `Hook` would do nothing: None, or a chain without calls.
 /// -1 with an exception set if that cannot be told.
 int isEmptyHook(PyObject *Hook) {
@@ -191,6 +194,10 @@ void raiseLaunchError(const EntryPoints &Driver, const LauncherConfig &Config,
     Detail += ", cooperatively";
   if (Shape.ProgrammaticDependentLaunch)
     Detail += ", with programmatic dependent launch";
+  if (Failure.Code == Result::InvalidValue &&
+      (Shape.GridY > MaxGridYZ || Shape.GridZ > MaxGridYZ))
+    Detail += "; the second and third axis of a grid go up to " +
+              std::to_string(MaxGridYZ);
   raiseDriverError(Driver, Failure, Detail);
 }
 
