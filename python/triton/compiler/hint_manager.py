@@ -23,7 +23,7 @@ class BaseHintHandler:
     """The interface of a backend's hint handler: public methods are hooks, called by name."""
 
     def trigger(self, hook_name: str, *args: Any, **kwargs: Any) -> Any:
-        """Calls the hook `hook_name` and returns its value; None where the handler has no such hook.
+        """Calls the hook `hook_name` and returns its value; None where there is no such hook.
 
         What the hook raises is not swallowed: a wrong hint must be seen by the kernel's author.
         """

@@ -67,15 +67,16 @@ HINTS: dict[str, HintKind] = {
     kind.name: kind
     for kind in (
         HintKind("shared_memory", (LOAD,), _integer(1, MOST_BUFFERS), needs_value=False),
-        HintKind("cache_modifier", (LOAD, STORE), _choice("ca", "cg", "cv", "wb", "cs", "wt")),
+        HintKind("cache_modifier", (LOAD, STORE), _choice("cg", "cs", "wt")),
         HintKind("eviction_policy", (LOAD, STORE), _choice("evict_first", "evict_last")),
         HintKind("num_stages", (LOOP,), _integer(1, MOST_BUFFERS)),
         HintKind("loop_unroll_factor", (LOOP,), _integer(2, MOST_UNROLLING)),
     )
 }
 
-# The cache modifiers that the base accepts, per kind of operation.
-CACHE_MODIFIERS = {LOAD: ("ca", "cg", "cv"), STORE: ("wb", "cg", "cs", "wt")}
+# The cache modifiers that change the code, per kind of operation. Of the others that the base
+# accepts, ca and wb are what the hardware does anyway, and cv is dropped by the base's lowering.
+CACHE_MODIFIERS = {LOAD: ("cg",), STORE: ("cg", "cs", "wt")}
 
 # Words that people write for a hint of ours.
 SYNONYMS = {
@@ -104,13 +105,8 @@ def _nearest(name: str) -> str:
     return "the hints are " + ", ".join(HINTS)
 
 
-def _is_given(value: Any) -> bool:
-    """Whether an optional string argument of tl.load or tl.store says something."""
-    return bool(getattr(value, "value", value))
-
-
 def _text(value: Any) -> str:
-    """An optional string argument of tl.load as text."""
+    """An optional argument of tl.load or tl.store as text, empty where it says nothing."""
     return str(getattr(value, "value", value) or "")
 
 
@@ -196,19 +192,31 @@ class PPUHintHandler(BaseHintHandler):
         if subject is None:
             return
         # Where the two stand among the positional arguments.
-        positions = (5, 6) if subject == LOAD else (4, 5)
-        for name, position in zip(("cache_modifier", "eviction_policy"), positions):
-            hint = next((hint for hint in hints if hint.name == name), None)
-            if hint is None:
+        positions = {"cache_modifier": 5 if subject == LOAD else 4}
+        positions["eviction_policy"] = positions["cache_modifier"] + 1
+        given = [
+            name
+            for name, position in positions.items()
+            if _text(keywords.get(name)) or len(args) > position
+        ]
+        copied = subject == LOAD and any(hint.name == "shared_memory" for hint in hints)
+        for hint in hints:
+            if hint.name not in positions:
                 continue
-            if _is_given(keywords.get(name)) or len(args) > position:
-                hint.refuse(f"the call already says {name}=")
-            elif name == "cache_modifier" and hint.value not in CACHE_MODIFIERS[subject]:
+            if hint.name == "cache_modifier" and hint.value not in CACHE_MODIFIERS[subject]:
                 # On a line that loads and stores, write-through is for the store alone.
-                fitting = ", ".join(CACHE_MODIFIERS[subject])
-                hint.misfit(f"a {subject} takes {fitting}")
+                hint.misfit(f"{subject} takes {', '.join(CACHE_MODIFIERS[subject])}")
+            elif copied:
+                hint.refuse("a copy to shared memory takes no such advice")
+            elif hint.name in given:
+                hint.refuse(f"the call already says {hint.name}=")
+            elif given:
+                # PTX has no instruction with both.
+                hint.refuse("cache_modifier and eviction_policy exclude each other")
             else:
-                keywords[name] = f".{hint.value}" if name == "cache_modifier" else hint.value
+                is_cache = hint.name == "cache_modifier"
+                keywords[hint.name] = f".{hint.value}" if is_cache else hint.value
+                given.append(hint.name)
                 hint.apply()
 
     def hint_result(
@@ -220,7 +228,11 @@ class PPUHintHandler(BaseHintHandler):
         keywords: Any,
         result: Any,
     ) -> None:
-        """Leaves the note of `shared_memory` on the load that was just made."""
+        """Leaves notes for `hint_lowering` on the load that was just made."""
+        if function is not None and self._subject_of(function) == LOAD:
+            for hint in hints:
+                if hint.applied and hint.name in ("cache_modifier", "eviction_policy"):
+                    hint_lowering.mark_advised_load(generator, result, hint.name, hint.place)
         hint = next((hint for hint in hints if hint.name == "shared_memory"), None)
         if hint is None:
             return
@@ -234,7 +246,7 @@ class PPUHintHandler(BaseHintHandler):
             hint.refuse("the load is of a scalar")
         elif not pointer.type.is_block():
             hint.refuse("the load is through a block pointer; load from a tensor of pointers")
-        elif _is_given(keywords.get("volatile")) or len(args) > 7:
+        elif _text(keywords.get("volatile")) or len(args) > 7:
             hint.refuse("the load is volatile")
         elif _text(keywords.get("cache_modifier")) == ".cv":
             hint.refuse("the load must not be cached (cache_modifier .cv)")

@@ -11,7 +11,10 @@ says how many buffers are wanted and where the hint stands, and takes part in th
 3. `stage_marked_loads`, after ``ttgir``: a load that was not the pipeliner's is copied to shared
    memory and read from there where it is used.  One that the pipeliner could not take is reported.
 
-A kernel without the hint is recognized by the module's attribute and not walked.
+Loads with cache or eviction advice carry a note as well: a load that the base's pipeliner made an
+asynchronous copy of has lost the advice, which is then reported.
+
+A kernel without such hints is recognized by the module's attribute and not walked.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ __all__ = ["mark_load", "pipeline_marked_loads", "stage_marked_loads"]
 # On the load, and on the module that has such loads. MLIR wants a known dialect's prefix.
 NOTE = "tt.hint_shared_memory"
 MODULE_NOTE = "tt.hint_marked_loads"
+# On a load with cache or eviction advice, and on the module, one line per such load.
+ADVICE_NOTE = "tt.hint_advice"
 
 # The smallest piece that cp.async copies: 4 bytes.
 ASYNC_BYTES = 4
@@ -118,6 +123,14 @@ def mark_load(generator: Any, result: Any, *, depth: int | None, place: HintPlac
     generator.module.set_attr(MODULE_NOTE, builder.get_int32_attr(1))
 
 
+def mark_advised_load(generator: Any, result: Any, name: str, place: HintPlace) -> None:
+    """Leaves a note on the load that made `result` and that the hint `name` gave advice to."""
+    note = f"{name} {Note(0, 0, 0, place.line, place.column, place.length, place.file).encode()}"
+    builder = generator.builder
+    result.handle.set_attr(ADVICE_NOTE, builder.get_string_attr(note))
+    generator.module.set_attr(MODULE_NOTE, builder.get_int32_attr(1))
+
+
 class Operations:
     """A module's operations in order, with the relations that the bindings do not give."""
 
@@ -140,6 +153,12 @@ class Operations:
             block = operation.get_block()
             if block is not None:
                 self.blocks.setdefault(block.id(), []).append(index)
+
+    def advised(self) -> list[str]:
+        """The notes of loads with advice, each once."""
+        loads = (operation for operation in self.all if operation.get_name() == "tt.load")
+        notes = (load.get_str_attr(ADVICE_NOTE) for load in loads)
+        return list(dict.fromkeys(note for note in notes if note is not None))
 
     def marked(self) -> Iterator[tuple[int, Note]]:
         """The loads with a note."""
@@ -188,6 +207,7 @@ def pipeline_marked_loads(module: Any, options: Any) -> Any:
         for index, latency in latencies.items():
             load = operations.all[index].get_result(0)
             load.set_attr("tt.latency", builder.get_int32_attr(latency))
+    module.set_attr(ADVICE_NOTE, builder.get_string_attr("\n".join(operations.advised())))
     return module
 
 
@@ -240,7 +260,7 @@ def stage_marked_loads(module: Any, *, as_error: bool) -> Any:
     """
     if module.get_int_attr(MODULE_NOTE) is None:
         return module
-    diagnostics: list[HintDiagnostic] = []
+    diagnostics = _lost_advice(module)
     changed = False
     # Each rewriting invalidates the relations, so they are found anew for the next load.
     done: set[int] = set()
@@ -267,6 +287,23 @@ def stage_marked_loads(module: Any, *, as_error: bool) -> Any:
         manager.run(module, "hint_shared_memory")
     report(diagnostics, as_error=as_error)
     return module
+
+
+def _lost_advice(module: Any) -> list[HintDiagnostic]:
+    """What there is to say of loads that had advice and are loads no longer."""
+    before = module.get_operation().get_str_attr(ADVICE_NOTE)
+    if not before:
+        return []
+    left = Operations(module).advised()
+    return [
+        HintDiagnostic(
+            Note.decode(note).place(),
+            f"hint '{name}' does not apply here: the compiler makes an asynchronous copy of this "
+            "load, which takes no such advice",
+        )
+        for name, _, note in (text.partition(" ") for text in before.split("\n"))
+        if f"{name} {note}" not in left
+    ]
 
 
 class Staging:
