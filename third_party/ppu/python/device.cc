@@ -32,16 +32,31 @@ PyObject *ForkCallback;
 
 // --- torch, where somebody else has imported it ------------------------------
 
-// A module that is already imported, borrowed; null otherwise. Never imports.
-PyObject *importedModule(const char *Name) {
+// An interned string, made once: looking a name up then compares pointers.
+PyObject *interned(const char *Text, PyObject *&Slot) {
+  if (__builtin_expect(!Slot, 0))
+    Slot = PyUnicode_InternFromString(Text);
+  return Slot;
+}
+
+// The module torch.cuda if somebody has imported it, borrowed; else null. Never
+// imports. It is looked up only until it is there: torch cannot be imported
+// anew.
+PyObject *importedTorch() {
+  static PyObject *Found, *Name;
+  if (Found)
+    return Found;
   PyObject *Modules = PyImport_GetModuleDict();
-  PyObject *Module = PyDict_GetItemString(Modules, Name);
-  return Module && Module != Py_None ? Module : nullptr;
+  PyObject *Module =
+      Modules ? PyDict_GetItem(Modules, interned("torch.cuda", Name)) : nullptr;
+  if (Module && PyModule_Check(Module))
+    Found = Py_NewRef(Module);
+  return Found;
 }
 
 // torch's own flag for "forked after I initialized", the second witness.
 bool torchSaysForked() {
-  PyObject *Torch = importedModule("torch.cuda");
+  PyObject *Torch = importedTorch();
   if (!Torch)
     return false;
   bool Forked = false;
@@ -69,15 +84,20 @@ std::uint32_t TorchGeneration;
 bool torchIsLive() {
   if (TorchGetDevice && TorchGeneration == forkstate::generation())
     return true;
-  PyObject *Cuda = importedModule("torch.cuda");
-  PyObject *Core = importedModule("torch._C");
-  if (!Cuda || !Core)
+  PyObject *Torch = importedTorch();
+  static PyObject *Initialized;
+  // In the module's own names: an attribute that its __getattr__ makes up, or a
+  // torch without CUDA, is not a live one.
+  if (!Torch ||
+      PyDict_GetItem(PyModule_GetDict(Torch),
+                     interned("_initialized", Initialized)) != Py_True)
     return false;
-  PyObject *Started = PyObject_GetAttrString(Cuda, "_initialized");
-  bool Live = Started && PyObject_IsTrue(Started) == 1 && !torchSaysForked();
-  Py_XDECREF(Started);
+  if (torchSaysForked())
+    return false;
+  PyObject *Core = PyImport_ImportModule("torch._C"); // torch.cuda holds it.
   PyObject *GetDevice =
-      Live ? PyObject_GetAttrString(Core, "_cuda_getDevice") : nullptr;
+      Core ? PyObject_GetAttrString(Core, "_cuda_getDevice") : nullptr;
+  Py_XDECREF(Core);
   PyErr_Clear();
   if (!GetDevice)
     return false;
