@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import demo_kernels
+
 import triton
 import triton.language as tl
 from triton.compiler import ASTSource
@@ -66,7 +67,7 @@ class Construct:
 
     def source(self) -> ASTSource:
         """The kernel as `triton.compile` takes it, its pointers 16-byte aligned."""
-        signature = dict(self.signature) | {name: "constexpr" for name in self.constants}
+        signature = dict(self.signature) | dict.fromkeys(self.constants, "constexpr")
         names = list(self.fn.arg_names)
         signature = {name: signature[name] for name in names}
         attributes = {
@@ -158,7 +159,7 @@ def _reduce(x, y, index, OP: tl.constexpr, AXIS: tl.constexpr):
     rows = tl.arange(0, 32)[:, None]
     columns = tl.arange(0, 64)[None, :]
     value = tl.load(x + rows * 64 + columns)
-    if AXIS == 0:
+    if AXIS == 0:  # noqa: SIM108 - decided at compile time
         out = tl.arange(0, 64)
     else:
         out = tl.arange(0, 32)
@@ -427,12 +428,12 @@ ASSEMBLY: dict[str, str] = {
     "cp.async": "cp.async.wait_all; mov.b32 $0, $1;",
 }
 
-_LIBDEVICE_UNARY = (
-    "acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi erf erfc erfcinv erfcx erfinv exp "
-    "exp10 exp2 expm1 floor j0 j1 lgamma log log10 log1p log2 logb nearbyint normcdf normcdfinv "
-    "rcbrt rint round rsqrt sin sinh sinpi sqrt tan tanh tgamma trunc y0 y1"
-).split()
-_LIBDEVICE_BINARY = "atan2 copysign div_rz fdim fmod hypot nextafter pow remainder".split()
+_LIBDEVICE_UNARY = """
+    acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi erf erfc erfcinv erfcx erfinv exp
+    exp10 exp2 expm1 floor j0 j1 lgamma log log10 log1p log2 logb nearbyint normcdf normcdfinv
+    rcbrt rint round rsqrt sin sinh sinpi sqrt tan tanh tgamma trunc y0 y1
+"""
+_LIBDEVICE_BINARY = "atan2 copysign div_rz fdim fmod hypot nextafter pow remainder"
 
 
 def _memory() -> Iterator[Construct]:
@@ -440,7 +441,8 @@ def _memory() -> Iterator[Construct]:
         signature = {"x": kind, "y": kind, "n": "i32"}
         plain = {"CACHE": "", "EVICTION": "", "VOLATILE": False}
         yield Construct("load", f"masked {kind[1:]}", _load, signature, plain)
-        yield Construct("load", f"masked {kind[1:]}, n aligned", _load, signature, plain, {}, ("n",))
+        name = f"masked {kind[1:]}, n aligned"
+        yield Construct("load", name, _load, signature, plain, {}, ("n",))
     signature = {"x": "*fp32", "y": "*fp32", "n": "i32"}
     for cache in ("", ".ca", ".cg", ".cv"):
         for eviction in ("", "evict_first", "evict_last"):
@@ -549,10 +551,10 @@ def _arithmetic() -> Iterator[Construct]:
             yield Construct("math", f"{operation} {kind}", _integer, signature, {"OP": operation})
     for kind in ("fp32", "fp64"):
         signature = {"x": f"*{kind}", "y": f"*{kind}"}
-        for name in _LIBDEVICE_UNARY:
+        for name in _LIBDEVICE_UNARY.split():
             constants = {"OP": getattr(libdevice, name)}
             yield Construct("libdevice", f"{name} {kind}", _libdevice_unary, signature, constants)
-        for name in _LIBDEVICE_BINARY:
+        for name in _LIBDEVICE_BINARY.split():
             constants = {"OP": getattr(libdevice, name)}
             yield Construct("libdevice", f"{name} {kind}", _libdevice_binary, signature, constants)
 

@@ -8,6 +8,9 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 ``install_code_generator``
     makes ``CodeGenerator`` read hint comments.  Called by ``PPUBackend.load_dialects``, that is
     before a kernel is generated.
+``install_binary_alias``
+    makes a binary of the PPU SDK known as ``cubin`` too, the name PyTorch asks for.  Called by
+    ``PPUBackend`` when it uses the SDK.
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
@@ -23,7 +26,7 @@ import importlib
 import threading
 from typing import Any
 
-__all__ = ["install", "install_code_generator"]
+__all__ = ["install", "install_binary_alias", "install_code_generator"]
 
 _lock = threading.Lock()
 
@@ -85,3 +88,35 @@ def install_code_generator() -> None:
         if not getattr(code_generator.ast_to_ttir, "_flagtree_hints", False):
             base_class.__new__ = new
             code_generator.ast_to_ttir = ast_to_ttir
+
+
+def install_binary_alias() -> None:
+    """Gives ``CompiledKernel.asm`` of a kernel made by the PPU SDK the key ``cubin`` as well.
+
+    ``compiler.AsmDict``
+        is replaced by a subclass.  PyTorch's static launcher and its ahead-of-time compilation ask
+        for ``asm["cubin"]``; and the base's ``asm["sass"]`` would hand the binary to a disassembler
+        that cannot read it, so it says so instead.  Kernels without an ``hgbin`` see no difference.
+    """
+    from triton.compiler import compiler
+
+    base = compiler.AsmDict
+    if getattr(base, "_flagtree_alias", False):
+        return
+
+    class AsmDict(base):  # type: ignore[misc, valid-type]
+        _flagtree_alias = True
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            if "hgbin" in self:
+                self.setdefault("cubin", self["hgbin"])
+
+        def __missing__(self, key: str) -> Any:
+            if key == "sass" and "hgbin" in self:
+                raise KeyError("no disassembler for the PPU's machine code is publicly known")
+            return super().__missing__(key)
+
+    with _lock:
+        if not getattr(compiler.AsmDict, "_flagtree_alias", False):
+            compiler.AsmDict = AsmDict

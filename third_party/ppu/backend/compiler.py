@@ -18,6 +18,7 @@ from triton.backends.compiler import GPUTarget
 # A module import, not `from ... import CUDABackend`: upstream's backend discovery
 # wants exactly one concrete backend class among a module's names.
 from triton.backends.nvidia import compiler as nvidia_compiler
+from triton.backends.ppu import chips, ptxas, sdk_compiler, toolchain
 
 # Threads per warp on every CUDA-compatible chip, the PPU included.
 WARP_SIZE = 32
@@ -42,6 +43,7 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         Raises:
             ValueError: the target's architecture is not a compute capability such as 80,
                 or its warp size is not 32.
+            ToolchainError: the tool chain that is asked for is not there.
         """
         super().__init__(target)
         if not isinstance(target.arch, int) or isinstance(target.arch, bool) or target.arch <= 0:
@@ -55,6 +57,10 @@ class PPUBackend(nvidia_compiler.CUDABackend):
                 f"GPUTarget.warp_size is {target.warp_size!r}; CUDA-compatible devices have "
                 f"{WARP_SIZE} threads per warp"
             )
+        self.toolchain = toolchain.choose(target.arch, chips.served_by_sdk(target.arch))
+        if self.toolchain.sdk is not None:
+            self.binary_ext = sdk_compiler.binary_extension()
+            _flagtree_spec.install_binary_alias()
 
     def parse_options(self, opts: dict[str, Any]) -> Any:
         """Turns a launch's keyword options into the options object of a compilation.
@@ -62,6 +68,8 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         Raises:
             ValueError: an option asks for what the target cannot do.
         """
+        arch = opts.get("arch") or nvidia_compiler.knobs.runtime.override_arch
+        chips.check_options(opts, self._parse_arch(arch) if arch else self.target.arch)
         options = super().parse_options(opts)
         capability = self._parse_arch(options.arch)
         if capability > self.target.arch:
@@ -71,7 +79,33 @@ class PPUBackend(nvidia_compiler.CUDABackend):
                 f"that code. Leave it out, or compile for an explicit "
                 f'GPUTarget("cuda", {capability}, {WARP_SIZE})'
             )
+        if self.toolchain.sdk is not None:
+            options = sdk_compiler.parse_options(options, opts)
         return options
+
+    def add_stages(self, stages: dict[str, Any], options: Any, language: Any) -> None:
+        """Fills in the stages of the tool chain in use."""
+        if self.toolchain.sdk is None:
+            super().add_stages(stages, options, language)
+        else:
+            sdk_compiler.add_stages(
+                self,
+                stages,
+                options,
+                language,
+                self._parse_arch(options.arch),
+                self.toolchain.sdk,
+            )
+
+    def load_dialects(self, ctx: Any) -> None:
+        """Makes the dialects of the tool chain in use known to an MLIR context."""
+        super().load_dialects(ctx)
+        if self.toolchain.sdk is not None:
+            sdk_compiler.load_dialects(ctx)
+
+    def make_cubin(self, src: str, metadata: dict[str, Any], opt: Any, capability: int) -> bytes:
+        """The base's last stage, with errors that say first what the assembler says."""
+        return ptxas.assemble(src, opt, capability)
 
     def get_codegen_implementation(self, options: Any) -> dict[str, Any]:
         """The functions that the code generator takes from a backend."""
@@ -110,4 +144,6 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         """
         from triton.compiler.hint_manager import hint_trigger
 
+        if self.toolchain.sdk is not None:
+            return f"ppu-{sdk_compiler.cache_key(self.toolchain.sdk)}-{self.target.arch}"
         return f"ppu-{super().hash()}-{hint_trigger('hint_cache_key')}"

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from triton import knobs
-
-from .tools import ToolchainError, ToolError, private_directory, run_tool
+from triton.backends.ppu import knobs
+from triton.backends.ppu.tools import ToolchainError, ToolError, private_directory, run_tool
 
 # Where the SDK's installer puts it.
 DEFAULT_SDK_ROOT = "/usr/local/PPU_SDK"
@@ -28,7 +27,6 @@ FIRST_PREFIXED_VERSION = (2, 1)
 SDK_MAGIC = "ppu_sdk_detection_magic"
 
 Kind = Literal["sdk", "cuda"]
-KINDS = ("auto", "sdk", "cuda")
 
 
 class SDKNotFoundError(ToolchainError):
@@ -116,13 +114,14 @@ def find_sdk() -> Search:
     `TRITON_IR_FORMATTER_PATH`); then `bin/` below `PPU_SDK`, `PPU_HOME` and the installer's
     default place. A variable that names a tool is final: what it names is used or is a mistake.
     """
+    settings = knobs.active()
     looked: list[str] = []
     mistakes: list[str] = []
-    llc = _find_tool("ppu-llc", "TRITON_PPU_LLC_PATH", knobs.ppu.llc_path, looked, mistakes)
+    llc = _find_tool("ppu-llc", "TRITON_PPU_LLC_PATH", settings.llc_path, looked, mistakes)
     formatter = _find_tool(
         "llvm-irformatter",
         "TRITON_IR_FORMATTER_PATH",
-        knobs.ppu.ir_formatter_path,
+        settings.ir_formatter_path,
         looked,
         mistakes,
     )
@@ -138,14 +137,11 @@ def choose(capability: int, supported: bool = True) -> Toolchain:
         supported: whether the target is a PPU's, which is all that the SDK compiles for.
 
     Raises:
-        ToolchainError: the variable's value is unknown, the SDK is asked for and is not there
-            or does not serve this target, or a variable names a tool that is not there.
+        ValueError: the variable's value is unknown.
+        ToolchainError: the SDK is asked for and is not there or does not serve this target, or a
+            variable names a tool that is not there.
     """
-    wanted = knobs.ppu.toolchain
-    if wanted not in KINDS:
-        raise ToolchainError(
-            f"TRITON_PPU_TOOLCHAIN is {wanted!r}; it can be {', '.join(KINDS[:-1])} or {KINDS[-1]}"
-        )
+    wanted = knobs.active().toolchain
     if wanted == "cuda":
         return Toolchain("cuda", "TRITON_PPU_TOOLCHAIN=cuda asks for it", None, ())
     search = find_sdk()
@@ -178,6 +174,8 @@ def _find_tool(
 ) -> Tool | None:
     """Finds one tool; appends a line to `looked` for each place that does not have it."""
     if value:
+        # Tools run in a directory of their own, where a relative path would mean something else.
+        value = os.path.abspath(value)
         problem = _problem(Path(value))
         if problem is None:
             looked.append(f"{name}: {value} (from {variable})")
@@ -187,15 +185,15 @@ def _find_tool(
         mistakes.append(line)
         return None
     roots = [
-        ("PPU_SDK", knobs.ppu.sdk),
-        ("PPU_HOME", knobs.ppu.home),
+        ("PPU_SDK", knobs.active().sdk),
+        ("PPU_HOME", knobs.active().sdk_home),
         ("the default place", DEFAULT_SDK_ROOT),
     ]
     for source, root in roots:
         if not root:
             looked.append(f"{name}: {source} is not set")
             continue
-        path = Path(root) / "bin" / name
+        path = Path(os.path.abspath(root)) / "bin" / name
         problem = _problem(path)
         if problem is None:
             looked.append(f"{name}: {path} (from {source})")
@@ -239,7 +237,7 @@ def _read_version(path: str, _identity: tuple[int, int, int, int]) -> SDKVersion
         completed = run_tool(
             [path, "--version"],
             directory=directory,
-            timeout=knobs.ppu.tool_timeout or None,
+            timeout=knobs.active().tool_timeout or None,
             error=ToolError,
             keep=False,
         )
