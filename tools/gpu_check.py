@@ -33,13 +33,15 @@ class Step:
     name: what the table and the output file are called.
     command: the argument list.
     timeout: seconds after which the step counts as failed.
-    environment: variables on top of the tree's own.
+    environment: variables on top of this process's.
+    uses_tree: whether `import triton` finds the built tree (or the environment's own).
     """
 
     name: str
     command: list[str]
     timeout: float
     environment: dict[str, str] = field(default_factory=dict)
+    uses_tree: bool = True
 
 
 @dataclass
@@ -73,7 +75,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 str(CHECKOUT),
             ],
             300,
-            {"FLAGTREE_BACKEND": "ppu", "PYTHONPATH": ""},
+            {"FLAGTREE_BACKEND": "ppu"},
+            uses_tree=False,
         ),
         Step(
             "report",
@@ -114,7 +117,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 str(output / "fork_matrix_stock.json"),
             ],
             240,
-            {"PYTHONPATH": ""},
+            uses_tree=False,
         ),
         Step(
             "resolver_benchmark",
@@ -166,7 +169,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                     str(output / "fork_matrix_other.json"),
                 ],
                 240,
-                {"PYTHONPATH": ""},
+                uses_tree=False,
             ),
         )
     return found
@@ -181,7 +184,9 @@ def last_line(path: Path) -> str:
 def run(step: Step, tree: Path, output: Path) -> Outcome:
     """Runs one step to its end or its time limit; its output goes to `<name>.txt`."""
     environment = dict(os.environ)
-    environment["PYTHONPATH"] = str(tree)
+    if step.uses_tree:
+        search = [str(tree), environment.get("PYTHONPATH")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, search))
     environment["TRITON_CACHE_DIR"] = str(output / "caches" / step.name / "triton")
     environment["TORCHINDUCTOR_CACHE_DIR"] = str(output / "caches" / step.name / "inductor")
     environment |= step.environment
