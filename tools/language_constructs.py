@@ -16,8 +16,13 @@ import demo_kernels
 import triton
 import triton.language as tl
 from triton.compiler import ASTSource
-from triton.language.extra import libdevice
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait, globaltimer, smid
+from triton.language.extra.cuda import (
+    gdc_launch_dependents,
+    gdc_wait,
+    globaltimer,
+    libdevice,
+    smid,
+)
 
 # The number formats that conversions go between, with the pointer type of a signature.
 FORMATS: dict[str, tuple[Any, str]] = {

@@ -119,4 +119,4 @@ def install_binary_alias() -> None:
 
     with _lock:
         if not getattr(compiler.AsmDict, "_flagtree_alias", False):
-            compiler.AsmDict = AsmDict
+            compiler.AsmDict = AsmDict  # type: ignore[misc]

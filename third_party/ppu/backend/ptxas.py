@@ -8,6 +8,7 @@ instead of the whole of the generated code.
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 from triton import knobs as base_knobs
@@ -60,7 +61,7 @@ def assemble(ptx: str, options: Any, capability: int) -> bytes:
         source = directory / "kernel.ptx"
         binary = directory / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8", errors="surrogateescape")
-        command = [tool, *arguments(options, capability), source, "-o", binary]
+        command: list[str | Path] = [tool, *arguments(options, capability), source, "-o", binary]
         done = run_tool(
             command,
             directory=directory,

@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import triton.knobs
-from triton._C.libtriton import ir, passes
+from triton._C import libtriton
 from triton.backends.compiler import Language
 from triton.backends.nvidia import compiler as nvidia_compiler
 from triton.backends.ppu import knobs
@@ -44,6 +44,11 @@ __all__ = [
     "load_dialects",
     "parse_options",
 ]
+
+# Untyped, as are the functions that are taken from them.
+_base: Any = nvidia_compiler
+ir: Any = libtriton.ir
+passes: Any = getattr(libtriton, "passes")  # noqa: B009 - not in the stub
 
 # What the binary is called in the cache and in `CompiledKernel.asm`, and the name under which
 # PyTorch looks for it.
@@ -78,7 +83,7 @@ class UnsupportedError(ToolchainError):
 
 
 @dataclasses.dataclass(frozen=True)
-class HGGCOptions(nvidia_compiler.CUDAOptions):  # type: ignore[misc]
+class HGGCOptions(nvidia_compiler.CUDAOptions):
     """Options of a compilation with the PPU SDK: the base's, and what only the SDK has.
 
     llc_options: more options for ppu-llc, separated as a shell would; those of
@@ -157,14 +162,12 @@ def _extension_hash() -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
 
 
-def vendor_passes() -> Any | None:
-    """T-Head's own passes, if libtriton was built with them.
+def vendor_passes() -> Any:
+    """T-Head's own passes if libtriton was built with them, else None.
 
     They are recognized by `libtriton.ppu.passes`: this tree's own bindings, which can be mounted
     as `libtriton.ppu` too, have no passes.
     """
-    from triton._C import libtriton
-
     vendor = getattr(libtriton, "ppu", None)
     return vendor if hasattr(vendor, "passes") else None
 
@@ -172,7 +175,7 @@ def vendor_passes() -> Any | None:
 def load_dialects(context: Any) -> None:
     """Makes T-Head's dialects known to `context`, if libtriton has them."""
     vendor = vendor_passes()
-    if hasattr(vendor, "load_dialects"):
+    if vendor is not None and hasattr(vendor, "load_dialects"):
         vendor.load_dialects(context)
 
 
@@ -198,18 +201,18 @@ def add_stages(
     lowered = dataclasses.replace(options, ptx_version=options.ptx_version or PTX_VERSION)
 
     def ttir(src: Any, metadata: dict[str, Any]) -> Any:
-        module = nvidia_compiler.CUDABackend.make_ttir(src, metadata, options, capability)
+        module = _base.CUDABackend.make_ttir(src, metadata, options, capability)
         return module if vendor else widen_integer_dots(module)
 
     def ttgir(src: Any, metadata: dict[str, Any]) -> Any:
         if vendor:
-            make = with_vendor(nvidia_compiler.CUDABackend.make_ttgir, vendor)
+            make = with_vendor(_base.CUDABackend.make_ttgir, vendor)
             return make(src, metadata, options, capability)
         return make_ttgir(src, metadata, options)
 
     def llir(src: Any, metadata: dict[str, Any]) -> Any:
         if vendor:
-            make = with_vendor(nvidia_compiler.CUDABackend.make_llir, vendor)
+            make = with_vendor(_base.CUDABackend.make_llir, vendor)
             return make(backend, src, metadata, lowered, capability)
         return backend.make_llir(src, metadata, lowered, lowering_capability(src, capability))
 
@@ -225,10 +228,9 @@ def add_stages(
     stages[binary_extension()] = lambda src, metadata: make_hgbin(
         src, metadata, options, capability, sdk
     )
-    if triton.knobs.runtime.add_stages_inspection_hook is not None:
-        triton.knobs.runtime.add_stages_inspection_hook(
-            backend, stages, options, language, capability
-        )
+    inspect: Any = triton.knobs.runtime.add_stages_inspection_hook
+    if inspect is not None:
+        inspect(backend, stages, options, language, capability)
 
 
 def with_vendor(function: Any, vendor: Any) -> Any:
@@ -237,7 +239,7 @@ def with_vendor(function: Any, vendor: Any) -> Any:
     A pass that T-Head's module does not have is the base's.
     """
     names = dict(function.__globals__)
-    names["nvidia"] = _Overlay(vendor, nvidia_compiler.nvidia)
+    names["nvidia"] = _Overlay(vendor, _base.nvidia)
     return FunctionType(
         function.__code__, names, function.__name__, function.__defaults__, function.__closure__
     )
@@ -434,7 +436,7 @@ def make_hgbin(
         formatted = directory / "kernel.ll"
         binary = directory / "kernel.hgbin"
         written.write_text(src, encoding="utf-8", errors="surrogateescape")
-        command = [sdk.formatter.path, written, "-S", "-o", formatted]
+        command: list[str | Path] = [sdk.formatter.path, written, "-S", "-o", formatted]
         done = run_tool(command, directory=directory, timeout=timeout, error=ToolError, hint=hint)
         check_output_file(formatted, command, done)
         command = [

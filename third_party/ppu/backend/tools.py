@@ -21,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton.runtime.errors import PTXASError, TritonError
+from triton.errors import TritonError
+from triton.runtime.errors import PTXASError
 
 # How much of one output stream an error message repeats; the streams are kept whole beside the
 # kept input.
