@@ -50,6 +50,10 @@ python = python or sys.executable
 for name in ("PYTHONPATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Tests run in directories of their own, where a relative path would mean something else.
+if "PYTHONPATH" in config.environment:
+    parts = config.environment["PYTHONPATH"].split(os.pathsep)
+    config.environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts)
 tree = lit_config.params.get("tree") or getattr(config, "flagtree_tree", None)
 if tree:
     inherited = config.environment.get("PYTHONPATH")
