@@ -22,10 +22,13 @@ ProcessState knownState(ProcessState Otherwise) noexcept {
 ProcessState classify(Result Answer) noexcept {
   switch (Answer) {
   case Result::Success:
-  case Result::InvalidDevice: // Only a live driver knows its ordinals.
-  case Result::Deinitialized: // It was live, and the process is exiting.
     forkstate::noteInitialized();
     return ProcessState::Initialized;
+  case Result::InvalidDevice: // Only a live driver knows its ordinals.
+  case Result::Deinitialized: // It was live, and the process is exiting.
+    // Not noted: only a success is proof enough to be remembered.
+    return forkstate::forkedAfterInit() ? ProcessState::ForkedAfterInit
+                                        : ProcessState::Initialized;
   case Result::NotInitialized:
     // A driver that was live here and is not any more: this is a child whose
     // fork nothing noticed (a raw clone on a kernel without wipe-on-fork).
@@ -143,7 +146,10 @@ OrdinalAnswer DeviceResolver::ordinal() noexcept {
     Answer.Source = DeviceSource::Context;
     return Answer;
   case Result::InvalidContext:
-    forkstate::noteInitialized();
+    // Live, without a context on this thread. The first time DeviceGet has to
+    // say so as well before it is noted.
+    if (!forkstate::initializedHere())
+      (void)liveness();
     forkstate::noteOrdinal(forkstate::NoOrdinal);
     return ordinalWithoutContext(Answer);
   case Result::NotInitialized:
@@ -277,13 +283,16 @@ void DeviceResolver::learnDevices(const EntryPoints &Calls) noexcept {
 
 void DeviceResolver::noteBeforeFork() noexcept {
   const EntryPoints *Calls = Library.mapped();
-  if (!Calls)
-    return;
   // ordinal() notes the state as well as the thread's device.
   OrdinalAnswer Answer = ordinal();
-  if (!Answer.ok() && liveness().State != ProcessState::Initialized)
-    return;
-  if (forkstate::initializedHere())
+  if (!Calls || (Answer.ok() && Answer.DriverAnswer == Result::NotInitialized))
+    // The driver is not live, so this thread has no device. Another thread may
+    // initialize it before the fork is made, and the child must not take that
+    // thread's device for this one's.
+    forkstate::noteOrdinal(forkstate::NoOrdinal);
+  else if (!forkstate::initializedHere())
+    (void)liveness();
+  if (Calls && forkstate::initializedHere())
     learnDevices(*Calls);
 }
 

@@ -1,0 +1,221 @@
+//===- DevicePresenceTest.cpp - Nodes, management library, variables ------===//
+
+#include "Isolated.h"
+
+#include "flagtree/Device/DevicePresence.h"
+#include "flagtree/Device/DeviceResolver.h"
+#include "flagtree/Device/ManagementLibrary.h"
+
+#include <thread>
+
+using namespace flagtree;
+using namespace flagtree::testing;
+
+namespace {
+
+/// A process on a host with a driver library and, under Root, device nodes.
+template <typename F> void isolated(const TemporaryDirectory &Root, F Body) {
+  inChild([&] {
+    setenv("FLAGTREE_DEVICE_ROOT", Root.path().c_str(), 1);
+    setenv("TRITON_PPU_LIBCUDA_PATH", FAKE_DIRECTORY "/FakeCu", 1);
+    setenv("PPU_SDK", Root.path().c_str(), 1);
+    unsetenv("PPU_HOME");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("CUDA_DEVICE_ORDER");
+    setenv("FLAGTREE_SIM_DEVICES", "2", 1);
+    setenv("FLAGTREE_SIM_CAPABILITY", "8.0,8.9", 1);
+    unsetenv("FLAGTREE_SIM_LOG");
+    unsetenv("FLAGTREE_SIM_FAULTS");
+    forkstate::install();
+    Body();
+  });
+}
+
+/// Puts the simulated management library where the SDK keeps it.
+void addManagement(const TemporaryDirectory &Root) {
+  Root.link("lib/libhgml.so", SIMULATOR_DIRECTORY "/libhgml.so");
+}
+
+TEST(DeviceNodes, CountsOnlyDevices) {
+  TemporaryDirectory Root;
+  for (const char *Name :
+       {"nvidia0", "nvidia12", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia1x",
+        "alixpu", "alixpu_ctl", "alixpu_ppu3", "null"})
+    Root.touch(std::string("dev/") + Name);
+  isolated(Root, [] {
+    DeviceNodes Nodes = listDeviceNodes();
+    EXPECT_EQ(Nodes.Nvidia, 2);
+    EXPECT_EQ(Nodes.Ppu, 1);
+    EXPECT_FALSE(Nodes.Dxg);
+  });
+}
+
+TEST(Presence, NodesAloneSuffice) {
+  TemporaryDirectory Root;
+  Root.touch("dev/alixpu_ppu5");
+  isolated(Root, [] {
+    Presence Answer = findDevices();
+    EXPECT_TRUE(Answer.present());
+    EXPECT_EQ(Answer.Visible.Count, 1) << "renumbered: the one is ordinal 0";
+    EXPECT_EQ(Answer.Source, PresenceSource::DeviceNodes);
+    EXPECT_EQ(askCapability(0).Why, CapabilityUnknown::NoManagementLibrary);
+  });
+}
+
+TEST(Presence, WslHasDevicesOfUnknownNumber) {
+  TemporaryDirectory Root;
+  Root.touch("dev/dxg");
+  isolated(Root, [] {
+    Presence Answer = findDevices();
+    EXPECT_TRUE(Answer.present());
+    EXPECT_EQ(Answer.Visible.Count, -1);
+  });
+}
+
+TEST(Presence, TheManagementLibraryIsAskedWhereThereAreNoNodes) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    Presence Answer = findDevices();
+    EXPECT_TRUE(Answer.present()) << Answer.Explanation;
+    EXPECT_EQ(Answer.Visible.Count, 2);
+    EXPECT_EQ(Answer.Source, PresenceSource::ManagementLibrary);
+  });
+}
+
+TEST(Presence, ItIsNotAskedWhereNodesSayEnough) {
+  TemporaryDirectory Root;
+  Root.touch("dev/nvidia0");
+  addManagement(Root);
+  isolated(Root, [] {
+    EXPECT_TRUE(findDevices().present());
+    EXPECT_EQ(knownInventory(), nullptr);
+  });
+}
+
+TEST(Presence, EachReasonForAbsenceIsExplained) {
+  TemporaryDirectory Root;
+  isolated(Root, [] {
+    Presence Answer = findDevices();
+    EXPECT_EQ(Answer.Absent, AbsentBecause::NoDevice);
+    EXPECT_NE(Answer.Explanation.find("alixpu_ppu"), std::string::npos);
+    EXPECT_EQ(DeviceResolver::get().state().State, ProcessState::Absent);
+    EXPECT_EQ(DeviceResolver::get().deviceCount(), 0);
+  });
+  Root.touch("dev/nvidia0");
+  isolated(Root, [] {
+    setenv("TRITON_PPU_LIBCUDA_PATH", "/nonexistent", 1);
+    Presence Answer = findDevices();
+    EXPECT_EQ(Answer.Absent, AbsentBecause::NoDriverLibrary);
+    EXPECT_NE(Answer.Explanation.find("/nonexistent"), std::string::npos);
+  });
+  for (const char *Value : {"", "-1", "7", "0,0"})
+    isolated(Root, [Value] {
+      setenv("CUDA_VISIBLE_DEVICES", Value, 1);
+      Presence Answer = findDevices();
+      EXPECT_EQ(Answer.Absent, AbsentBecause::Hidden);
+      EXPECT_NE(Answer.Explanation.find(std::string("'") + Value + "'"),
+                std::string::npos)
+          << Answer.Explanation;
+      EXPECT_EQ(DeviceResolver::get().state().State, ProcessState::Absent);
+    });
+}
+
+TEST(Presence, FollowsTheEnvironment) {
+  TemporaryDirectory Root;
+  Root.touch("dev/nvidia0");
+  Root.touch("dev/nvidia1");
+  isolated(Root, [] {
+    EXPECT_EQ(findDevices().Visible.Count, 2);
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    EXPECT_EQ(findDevices().Visible.Count, 1);
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    EXPECT_FALSE(findDevices().present());
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    EXPECT_EQ(findDevices().Visible.Count, 2);
+  });
+}
+
+TEST(Capability, OfUnlikeDevicesNeedsAKnownOrder) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    EXPECT_EQ(askCapability(0).Why, CapabilityUnknown::AmbiguousOrder);
+    EXPECT_EQ(askCapability(2).Why, CapabilityUnknown::NoSuchDevice);
+    EXPECT_EQ(askCapability(-1).Why, CapabilityUnknown::NoSuchDevice);
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    EXPECT_EQ(askCapability(0).Compute.asNumber(), 80);
+    EXPECT_EQ(askCapability(1).Compute.asNumber(), 89);
+    setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
+    EXPECT_EQ(askCapability(0).Compute.asNumber(), 89);
+    unsetenv("CUDA_DEVICE_ORDER");
+    // A UUID names its device whatever the order.
+    const Inventory *Known = knownInventory();
+    ASSERT_NE(Known, nullptr);
+    setenv("CUDA_VISIBLE_DEVICES", Known->Devices[1].Uuid.c_str(), 1);
+    EXPECT_EQ(askCapability(0).Compute.asNumber(), 89);
+    EXPECT_EQ(askCapability(1).Why, CapabilityUnknown::NoSuchDevice);
+  });
+}
+
+TEST(Capability, OfLikeDevicesDoesNot) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    setenv("FLAGTREE_SIM_CAPABILITY", "8.9", 1);
+    EXPECT_EQ(askCapability(0).Compute.asNumber(), 89);
+    EXPECT_EQ(askCapability(1).Compute.asNumber(), 89);
+  });
+}
+
+TEST(Management, FailuresAreToldAndNotKept) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    setenv("FLAGTREE_SIM_FAULTS", "hgmlDeviceGetCount_v2@first=999", 1);
+    Inventory Answer = askManagement();
+    EXPECT_TRUE(Answer.Devices.empty());
+    EXPECT_NE(Answer.Failure.find("999"), std::string::npos) << Answer.Failure;
+    EXPECT_EQ(knownInventory(), nullptr);
+    EXPECT_EQ(askManagement().Devices.size(), 2u) << "recovers";
+  });
+}
+
+TEST(Management, IsInheritedByChildren) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    EXPECT_EQ(askManagement().Devices.size(), 2u);
+    inChild([] { EXPECT_NE(knownInventory(), nullptr); });
+  });
+}
+
+TEST(Management, IsNotCalledWhereItsLocksMayBeHeld) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    forkstate::ManagementCall Guard;
+    inChild([] {
+      Inventory Answer = askManagement();
+      EXPECT_TRUE(Answer.Devices.empty());
+      EXPECT_NE(Answer.Failure.find("forked"), std::string::npos);
+    });
+  });
+}
+
+TEST(Management, ThreadsThatComeFirstAgree) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    std::vector<std::thread> Threads;
+    std::atomic<int> Right{0};
+    for (int I = 0; I < 8; ++I)
+      Threads.emplace_back(
+          [&] { Right += askManagement().Devices.size() == 2; });
+    for (std::thread &Thread : Threads)
+      Thread.join();
+    EXPECT_EQ(Right, 8);
+  });
+}
+
+} // namespace
