@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SIMULATOR = str(CHECKOUT / "third_party" / "ppu" / "simulator")
 sys.path.insert(0, SIMULATOR)
 
-from flagtree_simulator import Simulator
+from flagtree_simulator import Simulator  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,9 +101,10 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     """Runs a script in a fresh interpreter of the same installed tree.
 
     The script is a file, so that multiprocessing's spawn and forkserver find its
-    main module, and it may import ``flagtree_simulator``. Arguments: the code (dedented), the environment (this process's by
-    default), ``arguments`` for ``sys.argv``, ``timeout`` in seconds, ``options`` for
-    the interpreter, and ``check``: whether a status other than 0 fails the test.
+    main module, and it may import ``flagtree_simulator``. Arguments: the code
+    (dedented), the environment (this process's by default), ``arguments`` for
+    ``sys.argv``, ``timeout`` in seconds, ``options`` for the interpreter, and
+    ``check``: whether a status other than 0 fails the test.
     """
     numbers = itertools.count()
 

@@ -174,7 +174,8 @@ def about(pointer):
             found.value == pointer)
 results = [d.call("MemAlloc_v2", ctypes.byref(p), size)]
 host = ctypes.create_string_buffer(b"x" * 1000, 1000)
-results += [d.call("MemcpyHtoD_v2", p, host, size), d.call("MemsetD8_v2", p, 65, ctypes.c_size_t(3))]
+results += [d.call("MemcpyHtoD_v2", p, host, size)]
+results += [d.call("MemsetD8_v2", p, 65, ctypes.c_size_t(3))]
 back = ctypes.create_string_buffer(1000)
 results += [d.call("MemcpyDtoH_v2", back, p, size), back.raw[:5], back.raw == b"AAA" + b"x" * 997]
 results += [about(p.value), about(p.value + 999), about(p.value + 1000)]
@@ -186,11 +187,10 @@ print(results)
 """,
         sim.environment(),
     )
-    assert done.stdout.strip() == str(
-        [0, 0, 0, 0, b"AAAxx", True]
-        + [(0, True), (0, True), (1, False), (1, False)]
-        + [1, 2, 0, 1, (1, False)]
-    )
+    copies = [0, 0, 0, 0, b"AAAxx", True]
+    pointers = [(0, True), (0, True), (1, False), (1, False)]
+    limits = [1, 2, 0, 1, (1, False)]
+    assert done.stdout.strip() == str([*copies, *pointers, *limits])
 
 
 def test_tensor_maps_hold_their_arguments(simulator, run_python):
