@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton import knobs
-from triton.backends.ppu import _native
+from triton.backends.ppu._native import device as _device
+from triton.backends.ppu._native import launch as _launch
 from triton.runtime import _allocation
-
-# Importing this module does not import the extension's users' device: the driver library is opened
-# by `ensure_usable`, at the first use.
-_launch = _native.launch
 
 PyCUtensorMap = _launch.PyCUtensorMap
 
@@ -38,9 +35,9 @@ def _prepare() -> None:
         return
     with _environment_lock:
         if not _environment_is_set:
-            from triton.backends.ppu import driver
-
-            _launch.set_environment(driver.ensure_usable, driver.current_device, knobs.HookChain)
+            _launch.set_environment(
+                _device.require_usable, _device.get_current_device, knobs.HookChain
+            )
             _environment_is_set = True
         torch = sys.modules.get("torch")
         # Partly imported by another thread, torch may not have its tensor type yet.
@@ -101,10 +98,8 @@ class PPUUtils:
 
         The driver takes another size only before the first kernel that prints has run.
         """
-        from triton.backends.ppu import driver
-
         _prepare()
-        _launch.set_printf_fifo_size(size, driver.current_device())
+        _launch.set_printf_fifo_size(size, _device.get_current_device())
 
     def fill_tma_descriptor(
         self,

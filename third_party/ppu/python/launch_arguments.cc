@@ -87,14 +87,14 @@ bool callDataPointer(const Argument &Arg, PyObject *Object, PyObject *Owner,
   const Reference Answer(
       PyObject_VectorcallMethod(Interned.DataPointer, Self, 1, nullptr));
   if (!Answer) {
-    replaceError(PyExc_TypeError,
-                 "Pointer argument must be either uint64 or have data_ptr "
-                 "method: argument '%s' (at %d) of kernel '%U' is of type %.200s%s",
-                 Arg.Name.c_str(), Arg.Position, Owner,
-                 Py_TYPE(Object)->tp_name,
-                 PyErr_ExceptionMatches(PyExc_AttributeError)
-                     ? ""
-                     : " whose data_ptr() failed");
+    replaceError(
+        PyExc_TypeError,
+        "Pointer argument must be either uint64 or have data_ptr "
+        "method: argument '%s' (at %d) of kernel '%U' is of type %.200s%s",
+        Arg.Name.c_str(), Arg.Position, Owner, Py_TYPE(Object)->tp_name,
+        PyErr_ExceptionMatches(PyExc_AttributeError)
+            ? ""
+            : " whose data_ptr() failed");
     return false;
   }
   if (!PyLong_Check(Answer.get())) {
