@@ -400,3 +400,69 @@ def test_launchers_are_freed(launching: Callable[..., Any]) -> None:
         """
     )
     assert session.report == [True, "<KernelLauncher of 'kernel', 2 arguments>", 1, 0, False]
+
+
+def test_a_forked_child_is_told_why(launching: Callable[..., Any]) -> None:
+    session = launching(
+        """
+        import os, json
+        from simulated import Kernel, driver, outcome, report
+        kernel = Kernel({"n": "i32"})
+        kernel(1)
+        read, write = os.pipe()
+        if os.fork() == 0:
+            results = [outcome(lambda: kernel(1)),
+                       outcome(lambda: driver.active.utils.get_device_properties(0)),
+                       outcome(lambda: Kernel({"n": "i32"}))]
+            os.write(write, json.dumps(results).encode())
+            os._exit(0)
+        os.close(write)
+        with open(read) as stream:
+            results = json.load(stream)
+        kernel(2)
+        report([os.getpid(), results])
+        """
+    )
+    parent, results = session.report
+    for error, text in results:
+        assert error == "ForkedDriverError"
+        assert f"process {parent} initialized the driver" in text
+    assert [values[0] for values in session.parameters()] == ["01000000", "02000000"]
+
+
+def test_nothing_is_initialized_before_the_first_use(launching: Callable[..., Any]) -> None:
+    session = launching(
+        """
+        from types import SimpleNamespace
+        from triton.backends.ppu import launcher
+        from triton.runtime.driver import driver
+        from simulated import report
+        source = SimpleNamespace(signature={"n": "i32"}, fn=SimpleNamespace(arg_names=["n"]))
+        metadata = SimpleNamespace(
+            name="k", num_ctas=1, launch_cooperative_grid=False, launch_pdl=False,
+            global_scratch_size=0, global_scratch_align=1, profile_scratch_size=0,
+            profile_scratch_align=1)
+        utils = driver.active.utils
+        made = driver.active.launcher_cls(source, metadata)
+        report(callable(made))
+        """
+    )
+    assert session.report is True
+    assert session.simulator.calls("cuInit") == []
+
+
+def test_the_other_abi(launching: Callable[..., Any]) -> None:
+    session = launching(
+        """
+        from simulated import Kernel, outcome, report
+        kernel = Kernel({"n": "i32"})
+        kernel(7)
+        report(outcome(lambda: kernel(1, grid=(1, 99999, 1))))
+        """,
+        abi="hg",
+    )
+    (launch, failed) = session.simulator.calls("hgLaunchKernelEx")
+    assert launch.result == 0
+    assert launch.parameters[0] == (7).to_bytes(4, "little")
+    assert failed.result == 1
+    assert "hgLaunchKernelEx" in session.report[1]
