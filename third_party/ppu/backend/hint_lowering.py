@@ -207,7 +207,9 @@ def pipeline_marked_loads(module: Any, options: Any) -> Any:
         for index, latency in latencies.items():
             load = operations.all[index].get_result(0)
             load.set_attr("tt.latency", builder.get_int32_attr(latency))
-    module.set_attr(ADVICE_NOTE, builder.get_string_attr("\n".join(operations.advised())))
+    advised = operations.advised()
+    if advised:
+        module.set_attr(ADVICE_NOTE, builder.get_string_attr("\n".join(advised)))
     return module
 
 

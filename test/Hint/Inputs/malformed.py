@@ -1,0 +1,2 @@
+x = 1  # @hint shared_memory
+y = 2  # @hint: a=, b
