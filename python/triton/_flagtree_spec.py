@@ -5,6 +5,9 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 
 ``install``
     adds ``triton.knobs.<backend>``.  Called by ``triton/backends/__init__.py`` when it is imported.
+``install_driver_choice``
+    lets ``triton.runtime.driver.active`` be this tree's driver where no device is visible, so that
+    the error says why.  Called by ``triton/backends/__init__.py`` when the backends are known.
 ``install_code_generator``
     makes ``CodeGenerator`` read hint comments.  Called by ``PPUBackend.load_dialects``, that is
     before a kernel is generated.
@@ -14,8 +17,9 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
-``libtriton``, and the backend's knobs; what needs the compiler waits for `install_code_generator`,
-which is called when the compiler is running anyway.  Both may be called any number of times, from
+``libtriton``, and the backend's knobs, and `install_driver_choice` only ``triton.runtime.driver``,
+which needs only the backends; what needs the compiler waits for `install_code_generator`,
+which is called when the compiler is running anyway.  All may be called any number of times, from
 any thread, and neither asks a device.
 """
 
@@ -26,7 +30,7 @@ import importlib
 import threading
 from typing import Any
 
-__all__ = ["install", "install_binary_alias", "install_code_generator"]
+__all__ = ["install", "install_code_generator", "install_driver_choice"]
 
 _lock = threading.Lock()
 
@@ -48,6 +52,34 @@ def install() -> None:
         if name and not hasattr(knobs, name):
             module = importlib.import_module(f"triton.backends.{name}.knobs")
             setattr(knobs, name, getattr(module, f"{name}_knobs")())
+
+
+def install_driver_choice() -> None:
+    """Replaces ``triton.runtime.driver._create_driver``, which makes ``driver.active``.
+
+    The base's raises "0 active drivers" where no backend's ``is_active()`` is true, wherever it is
+    first asked - in an importing library as well - and cannot say why.  Here the tree's own driver
+    is made then: a question that needs no device is answered, and what does need one raises
+    ``NoDeviceError``, which says that no device is visible and why.  With one active backend, or
+    several, everything is as in the base.
+    """
+    from triton._flagtree_backend import FLAGTREE_BACKEND
+
+    # The package triton.runtime is half imported at this time, so its attributes are not there yet.
+    runtime = importlib.import_module("triton.runtime.driver")
+    base_function = runtime._create_driver
+    if getattr(base_function, "_flagtree_choice", False):
+        return
+
+    @functools.wraps(base_function)
+    def create_driver() -> Any:
+        own = runtime.backends.get(FLAGTREE_BACKEND)
+        if own is not None and not any(x.driver.is_active() for x in runtime.backends.values()):
+            return own.driver()
+        return base_function()
+
+    create_driver._flagtree_choice = True  # type: ignore[attr-defined]
+    runtime._create_driver = create_driver
 
 
 def install_code_generator() -> None:

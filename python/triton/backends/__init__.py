@@ -149,3 +149,4 @@ def _discover() -> dict[str, Backend]:
 
 _flagtree_spec.install()
 backends: dict[str, Backend] = _discover()
+_flagtree_spec.install_driver_choice()

@@ -79,6 +79,7 @@ _WAYS_OUT = (
     "after forking."
 )
 
+
 def warn_forked(initializer: int, stacklevel: int = 2) -> None:
     """Warns, once per process, that this forked process cannot use the device.
 
