@@ -107,7 +107,9 @@ def _deflate_piece(data: bytes, before: bytes, last: bool) -> bytes:
     compressor = zlib.compressobj(
         _LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, before
     )
-    return compressor.compress(data) + compressor.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
+    return compressor.compress(data) + compressor.flush(
+        zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH
+    )
 
 
 def _pieces(data: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
@@ -214,9 +216,7 @@ class WheelWriter:
                 b"PK\x01\x02"
                 + struct.pack("<H", 3 << 8 | 20)  # made by: Unix, zip 2.0
                 + self._fields(member)
-                + struct.pack(
-                    "<HHHLL", 0, 0, 0, (stat.S_IFREG | member.mode) << 16, member.offset
-                )
+                + struct.pack("<HHHLL", 0, 0, 0, (stat.S_IFREG | member.mode) << 16, member.offset)
                 + member.name
             )
         size = self._file.tell() - start
@@ -227,7 +227,9 @@ class WheelWriter:
                 expected="less than 4 GiB and 65536 files",
                 found=f"{self._file.tell()} bytes and {count} files",
             )
-        self._file.write(b"PK\x05\x06" + struct.pack("<HHHHLLH", 0, 0, count, count, size, start, 0))
+        self._file.write(
+            b"PK\x05\x06" + struct.pack("<HHHHLLH", 0, 0, count, count, size, start, 0)
+        )
 
 
 def _quoted(name: str) -> str:

@@ -209,7 +209,7 @@ class InstalledBase:
     def __init__(
         self, distribution: importlib.metadata.Distribution, lock: Lock, locked: LockedWheel
     ) -> None:
-        self._root = Path(os.fspath(distribution.locate_file(""))).resolve()
+        self._root = Path(str(distribution.locate_file(""))).resolve()
         self.origin = f"installed Triton {lock.version} in {self._root}"
         version = distribution.metadata["Version"]
         if version != lock.version:
@@ -260,7 +260,9 @@ class InstalledBase:
                 continue
             check_member_name(name)
             if not digest.startswith("sha256=") or not size.isdigit():
-                raise self._unfit("a SHA-256 and a size for every file in RECORD", f"none for {name}")
+                raise self._unfit(
+                    "a SHA-256 and a size for every file in RECORD", f"none for {name}"
+                )
             rows[name] = (digest, int(size))
         extension = "triton/_C/libtriton.so"
         if extension not in rows:
@@ -284,9 +286,7 @@ class InstalledBase:
             problems = [text for text in pool.map(problem, rows.items()) if text]
         if problems:
             more = f"\nand {len(problems) - 5} more" if len(problems) > 5 else ""
-            raise self._unfit(
-                "every file as RECORD lists it", "\n".join(problems[:5]) + more
-            )
+            raise self._unfit("every file as RECORD lists it", "\n".join(problems[:5]) + more)
 
     def names(self) -> list[str]:
         return self._names
@@ -314,9 +314,7 @@ def _describe_wheel(path: Path, digest: str, lock: Lock) -> str:
     size = path.stat().st_size
     try:
         with zipfile.ZipFile(path) as archive:
-            metadata = [
-                name for name in archive.namelist() if name.endswith(".dist-info/METADATA")
-            ]
+            metadata = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             head = archive.read(metadata[0]).decode("utf-8", "replace").splitlines()[:40]
     except _DAMAGED_ARCHIVE:
         return f"{path}, {size} bytes: not a complete wheel (truncated, or something else)"
@@ -408,7 +406,8 @@ def _download(locked: LockedWheel, lock: Lock, directory: Path) -> Path:
             expected=str(locked),
             found="pip download failed:\n" + "\n".join(output),
             to_do="give pip an index it can reach (pip config), put the wheel somewhere and name "
-            f"it in TRITON_BASE_WHEEL,\nor install it first: pip install {lock.name}=={lock.version}",
+            "it in TRITON_BASE_WHEEL,\nor install it first: "
+            f"pip install {lock.name}=={lock.version}",
         )
     return wheel
 
@@ -448,7 +447,9 @@ def cached_wheel(locked: LockedWheel, lock: Lock, cache: Path) -> Path:
                 shutil.rmtree(leftover, ignore_errors=True)
             with tempfile.TemporaryDirectory(prefix="partial-", dir=directory) as partial:
                 downloaded = _download(locked, lock, Path(partial))
-                verify_wheel(downloaded, locked, lock, "check which index pip uses (pip config list)")
+                verify_wheel(
+                    downloaded, locked, lock, "check which index pip uses (pip config list)"
+                )
                 os.replace(downloaded, wheel)
     except OSError as error:
         raise SetupError(

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from setuptools import Command
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
@@ -76,14 +75,14 @@ class Tree:
         )
 
 
-def _tree(command: Command) -> Tree:
+def _tree(command: Any) -> Tree:
     """Return the tree that ``setup.py`` attached to the distribution."""
-    tree = command.distribution.flagtree_tree  # type: ignore[attr-defined]
+    tree = command.distribution.flagtree_tree
     assert isinstance(tree, Tree)
     return tree
 
 
-def _metadata_directory(command: Command, directory: Path) -> Path:
+def _metadata_directory(command: Any, directory: Path) -> Path:
     """Write the ``.dist-info`` directory without RECORD and WHEEL below ``directory``."""
     dist_info: Any = command.reinitialize_command("dist_info")
     dist_info.output_dir = str(directory)
@@ -93,9 +92,7 @@ def _metadata_directory(command: Command, directory: Path) -> Path:
     return Path(dist_info.dist_info_dir)
 
 
-def add_metadata(
-    writer: WheelWriter, dist_info: Path, tag: str, licenses: dict[str, Path]
-) -> None:
+def add_metadata(writer: WheelWriter, dist_info: Path, tag: str, licenses: dict[str, Path]) -> None:
     """Add the ``.dist-info`` files to a wheel, completed by what setuptools does not know: the
     base's licences, that the wheel provides Triton, and the tags.
 
@@ -219,7 +216,7 @@ class SourceArchive(sdist):
         """Add nothing, for the same reason."""
 
 
-COMMANDS: dict[str, type[Command]] = {
+COMMANDS: dict[str, Any] = {
     "build_py": BuildTree,
     "bdist_wheel": PackWheel,
     "editable_wheel": EditableTree,

@@ -55,9 +55,9 @@ def allowed_by(tag: str, needs: Iterable[tuple[str, Version]], libraries: Iterab
     if not match:
         return False
     limits: dict[str, Version] = {"GLIBC": (int(match[1]), int(match[2])), **_COMPILER_RUNTIME}
-    return all(
-        family in limits and version <= limits[family] for family, version in needs
-    ) and all(_HOST_LIBRARIES.fullmatch(library) for library in libraries)
+    return all(family in limits and version <= limits[family] for family, version in needs) and all(
+        _HOST_LIBRARIES.fullmatch(library) for library in libraries
+    )
 
 
 def platform_tag(base_tags: str, machine: str, compiled: Iterable[Path]) -> str:

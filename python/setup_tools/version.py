@@ -101,7 +101,7 @@ def nightly_date(environment: Mapping[str, str]) -> str | None:
         pass
     raise SetupError(
         "FLAGTREE_NIGHTLY is malformed.",
-        expected="a date as YYYYMMDD, or 1 for today, or 0 or nothing for a build that is no nightly",
+        expected="a date as YYYYMMDD, or 1 for today, or nothing where it is no nightly",
         found=repr(value),
     )
 

@@ -120,7 +120,7 @@ def _plugins() -> Iterator[EntryPoint]:
 
 def _discover() -> dict[str, Backend]:
     """Return the tree's backend and those of plug-ins."""
-    aliases = {alias: FLAGTREE_BACKEND for alias in _ALIASES.get(FLAGTREE_BACKEND, ())}
+    aliases = dict.fromkeys(_ALIASES.get(FLAGTREE_BACKEND, ()), FLAGTREE_BACKEND)
     found = _Backends(aliases)
     if FLAGTREE_BACKEND:
         found[FLAGTREE_BACKEND] = _load(f"{__name__}.{FLAGTREE_BACKEND}")

@@ -124,9 +124,7 @@ def without_metadata(path: Path) -> Path:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_wrong_named_wheel(
-    fake_base: Any, change: Callable[[Path], Path], found: str
-) -> None:
+def test_wrong_named_wheel(fake_base: Any, change: Callable[[Path], Path], found: str) -> None:
     path = change(fake_base.wheel)
     with pytest.raises(SetupError) as error:
         chosen(fake_base, path)
@@ -249,9 +247,7 @@ def test_unfit_installation_is_passed_over_with_the_reason(
 ) -> None:
     site = install(fake_base.wheel)
     monkeypatch.setattr("sys.path", [str(site)])
-    assert isinstance(
-        base.chosen_base({}, fake_base.lock, fake_base.locked), base.InstalledBase
-    )
+    assert isinstance(base.chosen_base({}, fake_base.lock, fake_base.locked), base.InstalledBase)
     one_byte_changed(site)
     assert base.chosen_base({}, fake_base.lock, fake_base.locked) is None
     assert "another SHA-256" in capsys.readouterr().out
@@ -284,9 +280,7 @@ def test_default_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert base.cache_directory({"FLAGTREE_CACHE_DIR": ""}) == tmp_path / ".flagtree"
 
 
-def test_download_is_kept(
-    fake_base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_download_is_kept(fake_base: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(fake_base.wheel)
     monkeypatch.setattr(base, "_download", index)
     cache = tmp_path / "cache"

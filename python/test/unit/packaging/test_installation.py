@@ -69,9 +69,7 @@ print(json.dumps({
 """
 
 
-def run(
-    command: list[str], environment: dict[str, str] | None = None, cwd: Path = CHECKOUT
-) -> str:
+def run(command: list[str], environment: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> str:
     """Run a command that must succeed; return what it printed."""
     answer = subprocess.run(
         command,
@@ -95,8 +93,9 @@ class Environment:
         run([sys.executable, "-m", "venv", str(directory)])
         self.python = str(directory / "bin/python")
         self.site = Path(
-            run([self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
-            .strip()
+            run(
+                [self.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+            ).strip()
         )
 
     def pip(self, *arguments: str, **environment: str) -> str:
@@ -182,9 +181,7 @@ def test_wheel_is_small_and_complete(wheel: Path) -> None:
     assert sum(name.startswith("triton/_C/ppu.") for name in names) == 1
 
 
-def test_install_use_and_uninstall(
-    wheel: Path, environment: Environment, tmp_path: Path
-) -> None:
+def test_install_use_and_uninstall(wheel: Path, environment: Environment, tmp_path: Path) -> None:
     before = {path.name for path in environment.site.iterdir()}
     environment.pip("install", "--no-index", str(wheel))
     shown = environment.pip("show", "flagtree")
