@@ -11,9 +11,10 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 ``install_code_generator``
     makes ``CodeGenerator`` read hint comments.  Called by ``PPUBackend.load_dialects``, that is
     before a kernel is generated.
-``install_binary_alias``
-    makes a binary of the PPU SDK known as ``cubin`` too, the name PyTorch asks for.  Called by
-    ``PPUBackend`` when it uses the SDK.
+``install_dispatch``
+    gives ``JITFunction`` and ``CompiledKernel`` another ``__getitem__``, so that
+    ``kernel[grid](...)`` finds its compiled kernel without the base's binder, and launch metadata
+    are made for hooks only.  Called by ``PPULauncher``, that is when the first kernel is launched.
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
@@ -30,7 +31,7 @@ import importlib
 import threading
 from typing import Any
 
-__all__ = ["install", "install_code_generator", "install_driver_choice"]
+__all__ = ["install", "install_code_generator", "install_dispatch"]
 
 _lock = threading.Lock()
 
@@ -122,33 +123,35 @@ def install_code_generator() -> None:
             code_generator.ast_to_ttir = ast_to_ttir
 
 
-def install_binary_alias() -> None:
-    """Gives ``CompiledKernel.asm`` of a kernel made by the PPU SDK the key ``cubin`` as well.
+def install_dispatch() -> None:
+    """Makes ``kernel[grid](...)`` of a plain ``JITFunction`` go through the extension's dispatch.
 
-    ``compiler.AsmDict``
-        is replaced by a subclass.  PyTorch's static launcher and its ahead-of-time compilation ask
-        for ``asm["cubin"]``; and the base's ``asm["sass"]`` would hand the binary to a disassembler
-        that cannot read it, so it says so instead.  Kernels without an ``hgbin`` see no difference.
+    ``JITFunction.__getitem__``
+        is inherited from ``KernelInterface`` in the base and becomes an attribute of
+        ``JITFunction`` itself.  The base's ``JITFunction.run`` stays what compiles a kernel, and
+        what is called for everything that the dispatch does not know; see docs/launcher.md.
+    ``CompiledKernel.__getitem__``
+        is replaced; for a kernel with another launcher than this tree's the base's is called.
     """
-    from triton.compiler import compiler
-
-    base = compiler.AsmDict
-    if getattr(base, "_flagtree_alias", False):
-        return
-
-    class AsmDict(base):  # type: ignore[misc, valid-type]
-        _flagtree_alias = True
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            if "hgbin" in self:
-                self.setdefault("cubin", self["hgbin"])
-
-        def __missing__(self, key: str) -> Any:
-            if key == "sass" and "hgbin" in self:
-                raise KeyError("no disassembler for the PPU's machine code is publicly known")
-            return super().__missing__(key)
+    from triton import knobs
+    from triton.backends.ppu._native import launch
+    from triton.compiler import CompiledKernel
+    from triton.language import dtype
+    from triton.runtime import jit
+    from triton.runtime.driver import driver
 
     with _lock:
-        if not getattr(compiler.AsmDict, "_flagtree_alias", False):
-            compiler.AsmDict = AsmDict  # type: ignore[misc]
+        if "__getitem__" in vars(jit.JITFunction):
+            return
+        launch.bind_dispatch(
+            jit.JITFunction,
+            jit.JITFunction.run,
+            jit.KernelInterface.__getitem__,
+            CompiledKernel,
+            CompiledKernel.__getitem__,
+            knobs,
+            driver,
+            dtype,
+        )
+        jit.JITFunction.__getitem__ = launch.grid_launcher  # type: ignore[method-assign]
+        CompiledKernel.__getitem__ = launch.compiled_grid_launcher

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from triton import knobs
+from triton import _flagtree_spec, knobs
+from triton.backends.ppu import knobs as ppu_knobs
 from triton.backends.ppu._native import device as _device
 from triton.backends.ppu._native import launch as _launch
 from triton.runtime import _allocation
@@ -190,6 +191,8 @@ class PPULauncher:
             ValueError: a type that cannot be launched with; the message names the argument.
         """
         _prepare()
+        if ppu_knobs.active().dispatch:
+            _flagtree_spec.install_dispatch()
         types = list(src.signature.values())
         descriptors = list(getattr(metadata, "tensordesc_meta", None) or ())
         if not descriptors:

@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "dispatch.h"
 #include "driver_error.h"
 #include "launch_arguments.h"
 #include "launch_object.h"
@@ -267,7 +268,7 @@ void init_triton_ppu_launch(py::module_ &&m) {
   using namespace py::literals;
   m.doc() = "Loading and launching kernels.";
   if (!initArguments() || !initTensorMapType(m.ptr()) ||
-      !initLauncherType(m.ptr()))
+      !initLauncherType(m.ptr()) || !initDispatch(m.ptr()))
     throw py::error_already_set();
 
   m.def("make_launcher", &makeLauncher, "name"_a, "signature"_a,

@@ -2,7 +2,6 @@
 
 #include "launch_arguments.h"
 
-#include "dlpack_exchange.h"
 #include "driver_error.h"
 #include "python_reference.h"
 #include "tensor_map_object.h"
@@ -221,6 +220,16 @@ bool python::addTensorType(PyObject *Type) {
   Py_INCREF(Type);
   TensorTypes[NumTensorTypes++] = Entry;
   return true;
+}
+
+bool python::describeTensor(PyObject *Object, dlpack::Tensor &Out) {
+  const TensorType *Type = tensorTypeOf(Object);
+  if (!Type || !Type->TensorFromPython)
+    return false;
+  if (Type->TensorFromPython(Object, &Out) == 0)
+    return true;
+  PyErr_Clear();
+  return false;
 }
 
 bool python::convertPointer(const EntryPoints &Driver, const Argument &Arg,

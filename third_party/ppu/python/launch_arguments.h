@@ -17,6 +17,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "dlpack_exchange.h"
+
 #include "flagtree/Launch/DeviceUtilities.h"
 #include "flagtree/Launch/DriverFailure.h"
 #include "flagtree/Launch/LaunchPlan.h"
@@ -47,6 +49,10 @@ bool initArguments();
 /// the device. Instances of subclasses always take the slow way, since those
 /// may redefine what they answer.
 bool addTensorType(PyObject *Type);
+
+/// Describes `Object` if it is a plain instance of an added type that offers
+/// the exchange table; false, without an exception, for anything else.
+bool describeTensor(PyObject *Object, dlpack::Tensor &Out);
 
 /// The address that a pointer argument stands for: an int, None, or an object
 /// with data_ptr(). Host memory is refused: an address that its tensor does not

@@ -43,19 +43,6 @@ enum FixedArgument : size_t {
 /// Blocks along a grid's second or third axis, on every CUDA device.
 constexpr unsigned MaxGridYZ = 65535;
 
-/// Whether calling `Hook` would do nothing: None, or a chain without calls.
-/// -1 with an exception set if that cannot be told.
-int isEmptyHook(PyObject *Hook) {
-  if (Hook == Py_None)
-    return 1;
-  if (Py_TYPE(Hook) != Environment.HookChain)
-    return 0;
-  const Reference Calls(PyObject_GetAttr(Hook, CallsName));
-  if (!Calls)
-    return -1;
-  return PyList_CheckExact(Calls.get()) && PyList_GET_SIZE(Calls.get()) == 0;
-}
-
 bool callHook(PyObject *Hook, PyObject *Metadata) {
   const int Empty = isEmptyHook(Hook);
   if (Empty != 0)
@@ -383,6 +370,21 @@ PyType_Spec Spec = {"triton._C.ppu.launch.KernelLauncher",
 } // namespace
 
 LaunchEnvironment &python::launchEnvironment() { return Environment; }
+
+int python::isEmptyHook(PyObject *Hook) {
+  if (Hook == Py_None)
+    return 1;
+  if (Py_TYPE(Hook) != Environment.HookChain)
+    return 0;
+  const Reference Calls(PyObject_GetAttr(Hook, CallsName));
+  if (!Calls)
+    return -1;
+  return PyList_CheckExact(Calls.get()) && PyList_GET_SIZE(Calls.get()) == 0;
+}
+
+bool python::isLauncher(PyObject *Object) {
+  return Py_TYPE(Object) == LauncherType;
+}
 
 const EntryPoints *python::usableDriver() {
   const EntryPoints *Driver = DriverLibrary::get().mapped();

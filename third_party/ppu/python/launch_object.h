@@ -71,6 +71,13 @@ bool initLauncherType(PyObject *Module);
 /// `Config`; null with an exception set on failure.
 PyObject *newLauncher(std::unique_ptr<LauncherConfig> Config);
 
+/// Whether `Object` is a launcher made by newLauncher().
+bool isLauncher(PyObject *Object);
+
+/// Whether calling `Hook` would do nothing: None, or a chain without calls. -1
+/// with an exception set if that cannot be told.
+int isEmptyHook(PyObject *Hook);
+
 /// The driver's entry points, after EnsureUsable() where no driver is mapped
 /// yet or the driver answers that it is not initialized; null with an
 /// exception set on failure.
