@@ -28,9 +28,8 @@ enum Tag : uint64_t {
 /// Triton specializes a tensor, and an integer, on being a multiple of this.
 constexpr uint64_t Divisor = 16;
 
-/// Whether DLPack and torch agree on one element type for this description, so
-/// that it can stand for the tensor's dtype. Newer and composite types are left
-/// out.
+/// Whether one dtype of torch alone is described so, or one of those that
+/// needDtype() tells apart. Newer and composite types are left out.
 bool isPlainElementType(const dlpack::Tensor &Tensor) {
   if (Tensor.TypeLanes != 1)
     return false;
@@ -53,7 +52,20 @@ bool isPlainElementType(const dlpack::Tensor &Tensor) {
   }
 }
 
+/// Whether the description also is that of dtypes with fewer bits: torch says 8
+/// for int1 to int7 as well.
+bool needDtype(const dlpack::Tensor &Tensor) {
+  return Tensor.TypeCode <= 1 && Tensor.TypeBits == 8;
+}
+
+PyObject *DtypeName = nullptr;
+
 } // namespace
+
+bool python::initFingerprint() {
+  DtypeName = PyUnicode_InternFromString("dtype");
+  return DtypeName != nullptr;
+}
 
 bool BoundArguments::bind(const std::vector<FunctionParameter> &Parameters,
                           PyObject *const *Args, size_t NumPositional,
@@ -122,6 +134,15 @@ bool Fingerprint::addArgument(PyObject *Object) {
     addWord(TagTensor | static_cast<uint64_t>(Tensor.TypeCode) << 8 |
             static_cast<uint64_t>(Tensor.TypeBits) << 16 |
             static_cast<uint64_t>(Address % Divisor == 0) << 24);
+    if (needDtype(Tensor)) {
+      // torch has one object per dtype, which lives as long as the process.
+      const Reference Dtype(PyObject_GetAttr(Object, DtypeName));
+      if (!Dtype) {
+        PyErr_Clear();
+        return false;
+      }
+      addWord(reinterpret_cast<uint64_t>(Dtype.get()));
+    }
     return true;
   }
   if (PyLong_CheckExact(Object)) {

@@ -27,6 +27,9 @@
 
 namespace flagtree::python {
 
+/// Creates the interned names used here. Called once, at import.
+bool initFingerprint();
+
 /// One parameter of a function, as its signature has it.
 struct FunctionParameter {
   /// An interned str.

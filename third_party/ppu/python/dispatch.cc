@@ -33,8 +33,9 @@ TritonObjects Triton;
 #define FLAGTREE_DISPATCH_NAMES(X)                                             \
   X(run)                                                                       \
   X(grid)                                                                      \
-  X(warmup) X(params) X(name) X(is_constexpr) X(has_default) X(default)        \
-      X(debug) X(runtime) X(compilation) X(instrumentation_mode) X(active)     \
+  X(warmup)                                                                    \
+  X(params) X(name) X(is_constexpr) X(has_default) X(default) X(debug)         \
+      X(runtime) X(compilation) X(instrumentation_mode) X(active)              \
           X(get_current_device) X(get_current_stream) X(pre_run_hooks)         \
               X(device_caches) X(used_global_vals) X(launch_enter_hook)        \
                   X(launch_exit_hook) X(launch_metadata) X(function)           \
@@ -865,8 +866,8 @@ bool python::initDispatch(PyObject *Module) {
   TableType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&TableSpec));
   CompiledGridType =
       reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&CompiledGridSpec));
-  if (!Names.Table || !GridType || !TableType || !CompiledGridType ||
-      PyModule_AddFunctions(Module, Functions) < 0)
+  if (!initFingerprint() || !Names.Table || !GridType || !TableType ||
+      !CompiledGridType || PyModule_AddFunctions(Module, Functions) < 0)
     return false;
   // An instance method binds to whatever class it is an attribute of, which a
   // builtin function by itself does not.
