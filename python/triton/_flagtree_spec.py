@@ -9,31 +9,24 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
     lets ``triton.runtime.driver.active`` be this tree's driver where no device is visible, so that
     the error says why.  Called by ``triton/backends/__init__.py`` when the backends are known.
 ``install_code_generator``
-    makes ``CodeGenerator`` read hint comments.  Called by ``PPUBackend.load_dialects``, that is
-    before a kernel is generated.
-``install_dispatch``
-    gives ``JITFunction`` and ``CompiledKernel`` another ``__getitem__``, so that
-    ``kernel[grid](...)`` finds its compiled kernel without the base's binder, and launch metadata
-    are made for hooks only.  Called by ``PPULauncher``, that is when the first kernel is launched.
+    makes ``CodeGenerator`` read hint comments.  Called by
+    ``PPUBackend.get_codegen_implementation``, that is before a kernel is generated.
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
-``libtriton``, and the backend's knobs, and `install_driver_choice` only ``triton.runtime.driver``,
-which needs only the backends; what needs the compiler waits for `install_code_generator`,
-which is called when the compiler is running anyway.  All may be called any number of times, from
-any thread, and neither asks a device.
+``libtriton``, and the backend's knobs; what needs the compiler waits for `install_code_generator`,
+which is called when the compiler is running anyway.  Both may be called any number of times, from
+any thread, and neither asks a device.  Neither takes a lock, which a fork in another thread could
+leave locked in a worker: whoever comes second installs the same thing again.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import threading
 from typing import Any
 
 __all__ = ["install", "install_code_generator", "install_dispatch"]
-
-_lock = threading.Lock()
 
 
 def install() -> None:
@@ -49,10 +42,9 @@ def install() -> None:
     except ImportError:
         return
     name = str(FLAGTREE_BACKEND)
-    with _lock:
-        if name and not hasattr(knobs, name):
-            module = importlib.import_module(f"triton.backends.{name}.knobs")
-            setattr(knobs, name, getattr(module, f"{name}_knobs")())
+    if name and not hasattr(knobs, name):
+        module = importlib.import_module(f"triton.backends.{name}.knobs")
+        setattr(knobs, name, getattr(module, f"{name}_knobs")())
 
 
 def install_driver_choice() -> None:
@@ -114,44 +106,9 @@ def install_code_generator() -> None:
     @functools.wraps(base_function)
     def ast_to_ttir(*args: Any, **kwargs: Any) -> Any:
         with hint_code_generator.reporting():
-            return base_function(*args, **kwargs)
+            return base_function(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     ast_to_ttir._flagtree_hints = True  # type: ignore[attr-defined]
-    with _lock:
-        if not getattr(code_generator.ast_to_ttir, "_flagtree_hints", False):
-            base_class.__new__ = new
-            code_generator.ast_to_ttir = ast_to_ttir
-
-
-def install_dispatch() -> None:
-    """Makes ``kernel[grid](...)`` of a plain ``JITFunction`` go through the extension's dispatch.
-
-    ``JITFunction.__getitem__``
-        is inherited from ``KernelInterface`` in the base and becomes an attribute of
-        ``JITFunction`` itself.  The base's ``JITFunction.run`` stays what compiles a kernel, and
-        what is called for everything that the dispatch does not know; see docs/launcher.md.
-    ``CompiledKernel.__getitem__``
-        is replaced; for a kernel with another launcher than this tree's the base's is called.
-    """
-    from triton import knobs
-    from triton.backends.ppu._native import launch
-    from triton.compiler import CompiledKernel
-    from triton.language import dtype
-    from triton.runtime import jit
-    from triton.runtime.driver import driver
-
-    with _lock:
-        if "__getitem__" in vars(jit.JITFunction):
-            return
-        launch.bind_dispatch(
-            jit.JITFunction,
-            jit.JITFunction.run,
-            jit.KernelInterface.__getitem__,
-            CompiledKernel,
-            CompiledKernel.__getitem__,
-            knobs,
-            driver,
-            dtype,
-        )
-        jit.JITFunction.__getitem__ = launch.grid_launcher  # type: ignore[method-assign]
-        CompiledKernel.__getitem__ = launch.compiled_grid_launcher
+    base_class.__new__ = new  # type: ignore[method-assign]
+    # Last: whoever sees this one may rely on the other.
+    code_generator.ast_to_ttir = ast_to_ttir

@@ -15,7 +15,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # TTIR: tt.load {{.*}} cacheModifier = cg
 # TTIR: tt.load {{[^=]*}} :
 # TTIR: tt.store {{.*}} cacheModifier = cs
@@ -23,6 +22,7 @@ from show import show
 # WITH:     ld.global.cg.v4.b32
 # WITH:     ld.global.v4.b32
 # WITH:     st.global.cs.v4.b32
+
 
 # WITHOUT:     ld.global.v4.b32
 # WITHOUT:     ld.global.v4.b32

@@ -1,5 +1,5 @@
-# Every row shares the weights, and nobody reads the result again: eviction_policy is the argument of
-# the same name of tl.load and tl.store.
+# Every row shares the weights, and nobody reads the result again: eviction_policy is the argument
+# of the same name of tl.load and tl.store.
 #
 # REQUIRES: triton
 # RUN: %python %s ptx | FileCheck %s --check-prefix=WITH
@@ -14,12 +14,12 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH:     ld.global.v4.b32
 # WITH:     createpolicy.fractional.L2::evict_last
 # WITH:     ld.global.L1::evict_last.L2::cache_hint.v4.b32
 # WITH:     createpolicy.fractional.L2::evict_first
 # WITH:     st.global.L1::evict_first.L2::cache_hint.v4.b32
+
 
 # WITHOUT:     ld.global.v4.b32
 # WITHOUT-NOT: ::evict

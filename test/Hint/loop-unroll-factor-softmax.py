@@ -1,5 +1,5 @@
-# loop_unroll_factor on a loop is the argument of tl.range: the body is there as many times, and what
-# is left over runs in a second loop.
+# loop_unroll_factor on a loop is the argument of tl.range: the body is there as many times, and
+# what is left over runs in a second loop.
 #
 # REQUIRES: triton
 # RUN: %python %s ttir | FileCheck %s --check-prefix=WITH
@@ -14,7 +14,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH:         scf.for
 # WITH-COUNT-4:   tt.load
 # WITH-NOT:       tt.load
@@ -23,6 +22,7 @@ from show import show
 # WITH:           tt.load
 # WITH-NOT:       tt.load
 # WITH:           scf.yield
+
 
 # WITHOUT:     scf.for
 # WITHOUT:       tt.load

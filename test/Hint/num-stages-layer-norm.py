@@ -1,5 +1,5 @@
-# num_stages on a loop is the argument of tl.range: the loads of the loop are pipelined though none
-# feeds a tl.dot, num_stages - 1 deep.
+# num_stages on a loop is the argument of tl.range: the loads of the loop are pipelined though
+# none feeds a tl.dot, num_stages - 1 deep.
 #
 # REQUIRES: triton
 # RUN: %python %s ttir | FileCheck %s --check-prefix=TTIR
@@ -15,13 +15,13 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # TTIR: scf.for
 # TTIR: tt.num_stages = 4 : i32
 
 # WITH:         ttg.local_alloc : () -> !ttg.memdesc<3x1024xf32
 # WITH-COUNT-3: ttg.async_copy_global_to_local
 # WITH:         scf.for
+
 
 # WITHOUT-NOT: async_copy
 # WITHOUT:     scf.for

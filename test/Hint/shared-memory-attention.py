@@ -1,6 +1,6 @@
-# Attention's loop has two loads that feed a tl.dot each. Hints make the keys three deep and leave the
-# values to the base. The query's load is in no loop and the base stages it through shared memory
-# itself, so the hint on it has no effect, which is said.
+# Attention's loop has two loads that feed a tl.dot each. Hints make the keys three deep and leave
+# the values to the base. The query's load is in no loop and the base stages it through shared
+# memory itself, so the hint on it has no effect, which is said.
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir 2>%t.warnings | FileCheck %s --check-prefix=WITH
@@ -16,7 +16,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH:     tt.load
 # WITH-DAG: ttg.local_alloc : () -> !ttg.memdesc<3x64x32xf16
 # WITH-DAG: ttg.local_alloc : () -> !ttg.memdesc<2x32x64xf16
@@ -28,6 +27,7 @@ from show import show
 # WARNS-NEXT: q = tl.load({{.*}} # @hint: shared_memory
 # WARNS-NEXT: {{^ *}}^~~~~~~~~~~~~
 # WARNS-NOT:  HintWarning:
+
 
 # WITHOUT:     tt.load
 # WITHOUT-DAG: ttg.local_alloc : () -> !ttg.memdesc<2x64x32xf16

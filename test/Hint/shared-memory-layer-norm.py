@@ -1,6 +1,7 @@
 # Elements of two bytes may or may not come in pieces that can be copied; only the base's analysis
-# knows. In no loop such a load goes through registers into shared memory. The copy is made where the
-# row is loaded and read back where it is first needed. A value for what the mask leaves out is kept.
+# knows. In no loop such a load goes through registers into shared memory. The copy is made where
+# the row is loaded and read back where it is first needed. A value for what the mask leaves out
+# is kept.
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir | FileCheck %s --check-prefix=WITH
@@ -15,7 +16,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH-LABEL: tt.func public @layer_norm
 # WITH:         %[[X:.*]] = tt.load
 # WITH-NEXT:    %[[BUFFER:.*]] = ttg.local_alloc %[[X]] : (tensor<1024xf16
@@ -26,6 +26,7 @@ from show import show
 # WITH:         %[[LOADED:.*]] = ttg.local_load %[[WEIGHTS]]
 # WITH:         arith.select %{{.*}}, %[[LOADED]], %{{.*}} : tensor<1024xi1
 # WITH:         tt.store
+
 
 # WITHOUT-LABEL: tt.func public @layer_norm
 # WITHOUT-NOT:     ttg.local_alloc

@@ -1,5 +1,5 @@
-# A load that feeds tl.dot is pipelined anyway, two deep with num_stages=3. The hint says how deep for
-# this load; the loop's other load stays as it was.
+# A load that feeds tl.dot is pipelined anyway, two deep with num_stages=3. The hint says how deep
+# for this load; the loop's other load stays as it was.
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir | FileCheck %s --check-prefix=WITH
@@ -14,18 +14,20 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH:      ttg.local_alloc : () -> !ttg.memdesc<4x64x32xf16
 # WITH-NEXT: ttg.local_alloc : () -> !ttg.memdesc<2x32x64xf16
 # WITH:      scf.for
 # WITH:        tt.dot
+
 
 # WITHOUT:      ttg.local_alloc : () -> !ttg.memdesc<2x64x32xf16
 # WITHOUT-NEXT: ttg.local_alloc : () -> !ttg.memdesc<2x32x64xf16
 # WITHOUT:      scf.for
 # WITHOUT:        tt.dot
 @triton.jit
-def matmul(a_ptr, b_ptr, c_ptr, N, K, M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+def matmul(
+    a_ptr, b_ptr, c_ptr, N, K, M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):
     rows = tl.arange(0, M)
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inner = tl.arange(0, BLOCK_K)

@@ -1,5 +1,5 @@
-# The loads of a row that is reduced piece by piece feed no tl.dot, so the base loads them where they
-# are used. With the hint the loop keeps three copies in flight.
+# The loads of a row that is reduced piece by piece feed no tl.dot, so the base loads them where
+# they are used. With the hint the loop keeps three copies in flight.
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir | FileCheck %s --check-prefix=WITH
@@ -14,7 +14,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH-LABEL: tt.func public @softmax_denominator
 # WITH:         ttg.local_alloc : () -> !ttg.memdesc<3x1024xf32
 # WITH-COUNT-3: ttg.async_copy_global_to_local
@@ -25,6 +24,7 @@ from show import show
 # WITH:           ttg.async_copy_global_to_local
 # WITH:           scf.yield
 # WITH-NOT:     tt.load
+
 
 # WITHOUT-LABEL: tt.func public @softmax_denominator
 # WITHOUT-NOT:     async_copy

@@ -1,5 +1,5 @@
-# Loads in no loop are copied to shared memory asynchronously, both copies are in flight at once, and
-# each is waited for where its value is used.
+# Loads in no loop are copied to shared memory asynchronously, both copies are in flight at once,
+# and each is waited for where its value is used.
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir | FileCheck %s --check-prefix=WITH
@@ -15,7 +15,6 @@ import triton.language as tl
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "Inputs"))
 from show import show
 
-
 # WITH-LABEL: tt.func public @add
 # WITH:         %[[X:.*]] = ttg.local_alloc : () -> !ttg.memdesc<1024xf32
 # WITH:         ttg.async_copy_global_to_local %{{.*}}, %[[X]] mask
@@ -30,6 +29,7 @@ from show import show
 # WITH:         arith.addf
 
 # PTX: cp.async.cg.shared.global {{.*}}, 0x10
+
 
 # WITHOUT-LABEL: tt.func public @add
 # WITHOUT-NOT:     local_alloc

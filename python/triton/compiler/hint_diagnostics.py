@@ -4,7 +4,6 @@ the warning and the error it is given as, and the rule that every place is warne
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -54,7 +53,6 @@ class HintDiagnostic:
 
 
 _said: set[HintDiagnostic] = set()
-_lock = threading.Lock()
 
 
 def report(diagnostics: Iterable[HintDiagnostic], *, as_error: bool) -> None:
@@ -67,9 +65,10 @@ def report(diagnostics: Iterable[HintDiagnostic], *, as_error: bool) -> None:
         return
     if as_error:
         raise HintError("\n".join(str(diagnostic) for diagnostic in found))
-    with _lock:
-        fresh = [diagnostic for diagnostic in found if diagnostic not in _said]
-        _said.update(fresh)
+    # Without a lock, which a fork in another thread could leave locked in a worker for good: two
+    # threads that meet here at worst warn twice.
+    fresh = [diagnostic for diagnostic in found if diagnostic not in _said]
+    _said.update(fresh)
     for diagnostic in fresh:
         # An own empty registry: once per place is this module's rule, so Python's must not
         # drop a second place on the same line.

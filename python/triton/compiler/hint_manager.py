@@ -102,7 +102,8 @@ def _ask_for_backend() -> str | None:
 
     names = list(backends)
     if len(names) > 1:
-        names = [name for name in names if backends[name].driver.is_active()]
+        drivers: dict[str, Any] = {name: backends[name].driver for name in names}
+        names = [name for name in names if drivers[name].is_active()]
     return names[0] if len(names) == 1 else None
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from triton import knobs
-from triton.backends.ppu import _native, hint_lowering
+from triton.backends.ppu import _native, hint_lowering, knobs
 from triton.compiler.hint_manager import BaseHintHandler
 
 __all__ = ["HINTS", "HintKind", "PPUHintHandler"]
@@ -115,7 +114,7 @@ class PPUHintHandler(BaseHintHandler):
 
     def hint_mode(self) -> str:
         """How hints are treated, from ``triton.knobs.ppu.hints`` (``FLAGTREE_HINTS``)."""
-        return str(knobs.ppu.hints)
+        return knobs.active().hints
 
     def hint_cache_key(self) -> str:
         """What the hints contribute to the key of the compilation cache, for `PPUBackend.hash`.

@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from triton._C.libtriton import gluon_ir, ir, passes
+from triton._C.libtriton import gluon_ir, ir, passes  # type: ignore[attr-defined]
 from triton.compiler.hint_diagnostics import HintDiagnostic, HintPlace, report
 
 __all__ = ["mark_load", "pipeline_marked_loads", "stage_marked_loads"]
@@ -105,8 +105,9 @@ class Note:
     @classmethod
     def decode(cls, text: str) -> Note:
         """Reads what `encode` wrote."""
-        *numbers, file = text.split(" ", 6)
-        return cls(*(int(number) for number in numbers), file)
+        depth, stages, pipelined, line, column, length, file = text.split(" ", 6)
+        place = (int(line), int(column), int(length), file)
+        return cls(int(depth), int(stages), int(pipelined), *place)
 
     def place(self) -> HintPlace:
         """The hint's place, with the text of its line where the file can be read."""
@@ -345,6 +346,9 @@ class Staging:
     def _name(self, index: int) -> str:
         return str(self.operations.all[index].get_name())
 
+    def _region_of(self, index: int) -> int:
+        return int(self.operations.all[index].get_block().get_parent().id())
+
     def _insert_after(self, operation: Any) -> None:
         self.builder.set_insertion_point_after(operation)
         self.builder.set_loc(self.result.get_loc())
@@ -403,13 +407,14 @@ class Staging:
 
     def _last_before_use(self, *, stop_at_writes: bool) -> Any:
         """The last operation of the load's block before the value is needed."""
-        region = self.load.get_block().get_parent().id()
+        region = self._region_of(self.index)
         needed = set()
         for user in self.users:
             # The operation of the load's own region that holds the user.
-            while self.operations.all[user].get_block().get_parent().id() != region:
-                user = self.operations.parent(user)
-            needed.add(user)
+            holder: int | None = user
+            while holder is not None and self._region_of(holder) != region:
+                holder = self.operations.parent(holder)
+            needed.add(holder)
         block = self.operations.same_block(self.index)
         last = self.index
         for index in block[block.index(self.index) + 1 :]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hint_testing import compile_kernel, define
+
 from triton import knobs
 from triton.compiler import code_generator
 
@@ -120,7 +121,9 @@ def test_kernels_without_hints_are_the_bases_byte_for_byte(
 ) -> None:
     def digests(script: str, **variables: str) -> dict[str, str]:
         cache = {"TRITON_CACHE_DIR": str(tmp_path / str(len(list(tmp_path.iterdir()))))}
-        found: dict[str, str] = json.loads(run_python(script, os.environ | cache | variables).stdout)
+        found: dict[str, str] = json.loads(
+            run_python(script, os.environ | cache | variables).stdout
+        )
         return found
 
     script = DIGESTS + "print(json.dumps(digests()))"
@@ -181,8 +184,9 @@ def test_a_forked_worker_obeys_hints_like_its_parent(
 
 def test_the_digest_of_nothing_is_not_compared() -> None:
     """The comparison above would notice: two kernels have two digests."""
-    first, second = compiled_with("# one"), compile_kernel(
-        define(KERNEL.format(comment="").replace("offsets, a)", "offsets, a + 1)"))
+    first, second = (
+        compiled_with("# one"),
+        compile_kernel(define(KERNEL.format(comment="").replace("offsets, a)", "offsets, a + 1)"))),
     )
     digests = {hashlib.sha256(k.asm["cubin"]).hexdigest() for k in (first, second)}
     assert len(digests) == 2
