@@ -6,6 +6,9 @@ Launching goes through the same launcher as any kernel, with memory from the dri
 it needs no PyTorch.
 """
 
+# The kernel is Triton's language, which has no types that mypy knows.
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import ctypes

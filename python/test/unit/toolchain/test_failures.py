@@ -30,7 +30,7 @@ LLC_FAILURES = {
     "error": r"^ppu-llc: error: kernel\.ll:7: no such register class\nppu-llc: failed with exit s",
     "error-on-stdout": r"^ppu-llc: error: told on standard output\nppu-llc: failed with exit s",
     "silent": r"^ppu-llc: failed with exit status 3\n",
-    "long": r"^first words\nx+\n\[\.\.\. \d+ characters left out \.\.\.\]\nx+\nlast words\nppu-llc: ",
+    "long": r"^first words\nx+\n\[\.\.\. \d+ characters left out \.\.\.\]\nx+\nlast words\nppu",
     "escape": r"^red . words\nppu-llc: failed with exit status 1\n",
     "garbage": r"ppu-llc: failed with exit status 1\n",
     "hang": r"^ppu-llc: started \d+\nppu-llc: stopped after 2 s without an end\n",
@@ -38,7 +38,7 @@ LLC_FAILURES = {
     "abort": r"^ppu-llc: internal error before the end\nppu-llc: ended by SIGABRT\n",
     "partial": r"^ppu-llc: ended by SIGKILL \(out of memory\?\)\n",
     "empty": r"^ppu-llc: exited with 0 but wrote nothing to kernel\.hgbin\n",
-    "nothing": r"^ppu-llc: nothing to do\nppu-llc: exited with 0 but wrote nothing to kernel\.hgbin",
+    "nothing": r"^ppu-llc: nothing to do\nppu-llc: exited with 0 but wrote nothing to kernel\.",
 }
 
 

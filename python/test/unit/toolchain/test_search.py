@@ -106,7 +106,7 @@ def test_a_named_tool_that_is_not_there_is_an_error(
 ) -> None:
     monkeypatch.setenv("TRITON_PPU_TOOLCHAIN", wanted)
     monkeypatch.setenv("TRITON_PPU_LLC_PATH", "/nowhere/ppu-llc")
-    with pytest.raises(toolchain.SDKNotFoundError, match="/nowhere/ppu-llc .*does not exist"):
+    with pytest.raises(toolchain.SDKNotFoundError, match=r"/nowhere/ppu-llc .*does not exist"):
         toolchain.choose(80)
     monkeypatch.setenv("TRITON_PPU_TOOLCHAIN", "cuda")
     assert toolchain.choose(80).kind == "cuda"

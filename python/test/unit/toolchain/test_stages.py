@@ -181,7 +181,7 @@ def test_an_open_quotation_mark_in_options(
     sdk: Path, compile_kernel: Compile, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("TRITON_PPU_LLC_OPTIONS", "-a 'b")
-    with pytest.raises(ValueError, match="TRITON_PPU_LLC_OPTIONS.*No closing quotation"):
+    with pytest.raises(ValueError, match=r"TRITON_PPU_LLC_OPTIONS.*No closing quotation"):
         compile_kernel()
 
 
@@ -325,7 +325,7 @@ def test_vendor_passes_are_used_where_libtriton_has_them(
     plain = compile_kernel("demo: matmul")
     passes = SimpleNamespace(ttgpuir=Recorder(libtriton.nvidia.passes.ttgpuir, names))
     monkeypatch.setattr(libtriton, "ppu", SimpleNamespace(passes=passes), raising=False)
-    with pytest.raises(ToolError, match="target triple|data layout|mismatched input") as caught:
+    with pytest.raises(ToolError, match=r"target triple|data layout|mismatched input") as caught:
         compile_kernel("demo: matmul")
     assert {"add_allocate_shared_memory_nv", "add_to_llvmir"} <= set(names)
     assert caught.value.kept is not None
