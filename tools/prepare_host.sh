@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that this host has what building and testing the tree needs besides
 # Python packages: a C++ compiler with binutils, Python's headers and venv, and,
-# with the argument `tests`, GoogleTest. What is missing is installed with
+# with the argument `tests`, GoogleTest and an LLVM for the fake PPU SDK. What is missing is installed with
 # apt-get where that exists and we may use it; otherwise a message says what to
 # install. Does nothing when nothing is missing.
 #
@@ -31,11 +31,28 @@ if [ "$want_tests" = tests ] && ! [[ " ${missing[*]} " = *" g++ "* ]] &&
   ! compiles '#include <gtest/gtest.h>'; then
   missing+=(libgtest-dev)
 fi
-if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then as_root=(sudo -n); fi
-if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; then
+can_install() {
+  command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }
+}
+
+# An LLVM that reads this Triton's IR (20 or later), with which the fake PPU SDK of the tests parses
+# what it is given. Where there is none to install the tests do without, and say so.
+if [ "$want_tests" = tests ] && ! compgen -G '/usr/lib/llvm-[2-9][0-9]/bin/llvm-as' >/dev/null &&
+  can_install; then
+  apt-cache show llvm-22 >/dev/null 2>&1 || "${as_root[@]}" apt-get update -qq || true
+  for number in 22 21 20; do
+    if apt-cache show "llvm-$number" >/dev/null 2>&1; then
+      missing+=("llvm-$number")
+      break
+    fi
+  done
+fi
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+if can_install; then
   echo "installing with apt-get: ${missing[*]}"
   # A list of packages that cannot be refreshed may still be good enough.
   "${as_root[@]}" apt-get update -qq || true

@@ -2,7 +2,7 @@
 
 Every construct of language_constructs.py is compiled through the SDK's stages up to the fake SDK of
 python/test/fake_sdk, which checks the result by the public facts. The table says accepted, refused
-by name, or not a kernel of the language at all.
+by name, or not in Triton at all.
 
     python tools/toolchain_table.py [--check] [--only PREFIX]
 
@@ -13,6 +13,7 @@ Run it with the tree installed. `--check` compares with the file instead of writ
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -34,24 +35,24 @@ checks it by what is publicly known about the PPU ([facts and reasons](tix.md)).
 accepted by those checks, not run on a PPU.
 
 *Refused by name* means that the compilation ends with an error that names the instruction and the
-line of the kernel. *Not in the language* are conversions that Triton itself refuses, for every
-target.
+line of the kernel. *Not in Triton* are conversions that Triton 3.6.0 itself does not have, with
+either tool chain.
 """
+NOT_IN_TRITON = "not in Triton"
 
 
 class Unexpected(Exception):
     """A construct that was neither accepted nor refused by name."""
 
 
-def outcome(construct: Any) -> tuple[str, str]:
+def compile_construct(construct: Any) -> tuple[str, str]:
     """Compiles one construct; returns its class and, where it is not accepted, the reason."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.backends.ppu.sdk_compiler import UnsupportedError
     from triton.compiler.errors import CompilationError
 
-    needs_newer = "e4nv" in construct.name
-    target = GPUTarget("cuda", 89 if needs_newer else 80, 32)
+    target = GPUTarget("cuda", 89 if "e4nv" in construct.name else 80, 32)
     try:
         kernel = triton.compile(construct.source(), target=target, options=construct.options)
     except UnsupportedError as error:
@@ -59,21 +60,68 @@ def outcome(construct: Any) -> tuple[str, str]:
         return "refused by name", "; ".join(reasons)
     except CompilationError as error:
         # The last line of Triton's message is the reason, the lines before it the kernel.
-        return "not in the language", first_words(error.error_message or str(error.__cause__))
+        return NOT_IN_TRITON, first_words(error.error_message or str(error.__cause__))
     except RuntimeError as error:
         if "PassManager::run failed" in str(error):
-            return "not in the language", "the base has no such conversion"
-        raise Unexpected(f"{construct.title}: {error}") from error
-    if not kernel.asm["hgbin"].startswith(b"\x7fHGBIN"):
-        raise Unexpected(f"{construct.title}: the fake SDK's container is missing")
+            return NOT_IN_TRITON, "the base's lowering has no such conversion"
+        return "failed", str(error)
+    if "hgbin" in kernel.asm and not kernel.asm["hgbin"].startswith(b"\x7fHGBIN"):
+        return "failed", "the fake SDK's container is missing"
     return "accepted", ""
+
+
+def in_child(construct: Any, toolchain: str) -> tuple[str, str]:
+    """`compile_construct` in a forked process, since the base ends the process for some inputs."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.environ["TRITON_PPU_TOOLCHAIN"] = toolchain
+        with open(os.devnull, "w") as null:  # the base prints whole modules on failures
+            os.dup2(null.fileno(), 1)
+            os.dup2(null.fileno(), 2)
+        try:
+            answer = compile_construct(construct)
+        except Exception as error:
+            answer = ("failed", f"{type(error).__name__}: {error}")
+        with os.fdopen(writer, "w", encoding="utf-8") as stream:
+            json.dump(answer, stream)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    if not text:
+        return NOT_IN_TRITON, "the base's lowering ends the process"
+    result, reason = json.loads(text)
+    return result, reason
+
+
+def outcome(construct: Any) -> tuple[str, str]:
+    """What becomes of one construct.
+
+    Raises:
+        Unexpected: it is not accepted and not refused by name, although the base takes it.
+    """
+    result, reason = in_child(construct, "sdk")
+    if result == "failed":
+        raise Unexpected(f"{construct.title}: {reason}")
+    if result == NOT_IN_TRITON:
+        # What the base's own tool chain takes must not get lost on this one - except what only
+        # ptxas refuses, which never is a kernel either.
+        base, base_reason = in_child(construct, "cuda")
+        if base == "accepted":
+            raise Unexpected(f"{construct.title}: {reason}, but it is taken for CUDA")
+        if base == "failed" and "ptxas" not in base_reason:
+            raise Unexpected(f"{construct.title}: {base_reason}")
+    return result, reason
 
 
 def first_words(text: str) -> str:
     """A reason as one short line without what differs between machines."""
     line = next((line for line in reversed(text.splitlines()) if line.strip(" ^")), "")
     line = re.sub(r"\[constexpr\[\d+\]\]|<\['\d+'\], (\w+)>", r"\1", line)
-    return line.strip()[:120]
+    return line.strip()[:120] or "an assertion in Triton's own code"
 
 
 def render(rows: list[tuple[str, str, str, str]]) -> str:
@@ -81,7 +129,7 @@ def render(rows: list[tuple[str, str, str, str]]) -> str:
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for group, name, result, reason in rows:
         groups.setdefault(group, []).append((name, result, reason))
-    classes = ("accepted", "refused by name", "not in the language")
+    classes = ("accepted", "refused by name", NOT_IN_TRITON)
     lines = [HEAD, "| group | " + " | ".join(classes) + " |", "| --- | ---: | ---: | ---: |"]
     for group, entries in groups.items():
         counts = [str(sum(result == wanted for _, result, _ in entries)) for wanted in classes]
