@@ -148,9 +148,11 @@ openLibrary(const std::string &Name) {
                                             : LibraryErrorKind::CannotOpen,
                                      Name, std::move(Message)));
   }
+  // A name without a slash was looked for by the loader, which knows the path.
   std::string Path = Name;
   link_map *Map = nullptr;
-  if (dlinfo(Handle, RTLD_DI_LINKMAP, &Map) == 0 && Map && Map->l_name[0])
+  if (Name.find('/') == std::string::npos &&
+      dlinfo(Handle, RTLD_DI_LINKMAP, &Map) == 0 && Map && Map->l_name[0])
     Path = Map->l_name;
   std::string Missing;
   std::unique_ptr<EntryPoints> Table = makeTable(Handle, Path, Missing);
@@ -226,7 +228,7 @@ const EntryPoints *DriverLibrary::publish(const EntryPoints *Table,
   // A table that somebody may be using is never freed, so the one replaced
   // stays; it happens at most once, when load() follows a choice that names
   // another library than the one mapped first.
-  if (Replace && Seen->Path != Table->Path) {
+  if (Replace && Seen->Init != Table->Init) {
     Current.store(Table, std::memory_order_release);
     return Table;
   }

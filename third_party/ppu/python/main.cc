@@ -7,7 +7,19 @@ namespace py = pybind11;
 
 void init_triton_ppu_device(py::module_ &&m);
 
-PYBIND11_MODULE(ppu, m) {
+// Named so that PyInit_ppu below comes first: pybind11's own initialization
+// waits for ever in a sub-interpreter of CPython up to 3.11.
+PYBIND11_MODULE(ppu_parts, m) {
   m.doc() = "The C++ half of FlagTree's PPU backend.";
   init_triton_ppu_device(m.def_submodule("device"));
+}
+
+extern "C" PYBIND11_EXPORT PyObject *PyInit_ppu() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main())
+    return PyInit_ppu_parts();
+  PyErr_SetString(PyExc_ImportError,
+                  "the PPU backend keeps one driver state per process and "
+                  "cannot be imported in a sub-interpreter: import triton in "
+                  "the main interpreter only");
+  return nullptr;
 }

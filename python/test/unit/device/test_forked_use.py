@@ -109,8 +109,17 @@ def test_a_mode_that_does_not_exist(simulator, scripted):
     assert "'sometimes'" in found and "use, fork, off" in found
 
 
+PRELOADED = """
+from flagtree_simulator.driver import Driver
+import triton
+driver = Driver()
+driver.init()
+driver.use(0)
+"""
+
 # A program that starts one worker by a start method; the worker may use the device. argv: method,
-# where the main module initializes ("top", "main" or "nowhere"), whether the worker uses it.
+# where the module that initializes is imported ("top", "main" or "nowhere"), whether the worker
+# uses the device.
 PROGRAM = """
 import multiprocessing, os, sys
 from flagtree_simulator.driver import Driver
@@ -119,9 +128,7 @@ from triton.backends.ppu import driver as ppu, errors
 
 method, where, use = sys.argv[1:4]
 if where == "top":
-    driver_library = Driver()
-    driver_library.init()
-    driver_library.use(0)
+    import preloaded
 
 def work():
     state = ppu.process_state()
@@ -136,12 +143,11 @@ def work():
 
 if __name__ == "__main__":
     if where == "main":
-        driver_library = Driver()
-        driver_library.init()
-        driver_library.use(0)
+        import preloaded
     context = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(["__main__"])
+        # Named, because a fork server of a Python before 3.12.8 does not preload the main module.
+        context.set_forkserver_preload(["preloaded"] if where == "top" else [])
     worker = context.Process(target=work)
     worker.start()
     worker.join()
@@ -156,7 +162,7 @@ if __name__ == "__main__":
         ("fork", "main", "ForkedAfterInit error", True),
         ("fork", "top", "ForkedAfterInit error", True),
         ("fork", "nowhere", "Uninitialized used", False),
-        # A fork server is, if the main module it preloads initializes at its top level.
+        # A fork server is, if a module it preloads initializes at its top level.
         ("forkserver", "top", "ForkedAfterInit error", True),
         ("forkserver", "main", "Uninitialized used", False),
         ("forkserver", "nowhere", "Uninitialized used", False),
@@ -165,7 +171,8 @@ if __name__ == "__main__":
         ("spawn", "main", "Uninitialized used", False),
     ],
 )
-def test_start_methods(simulator, run_python, method, where, worker, warned):
+def test_start_methods(simulator, run_python, tmp_path, method, where, worker, warned):
+    (tmp_path / "preloaded.py").write_text(PRELOADED)
     machine = simulator()
     for mode in ("use", "fork", "off"):
         done = run_python(
@@ -181,32 +188,45 @@ def test_start_methods(simulator, run_python, method, where, worker, warned):
     assert warnings_in(done.stderr) == 0, done.stderr
 
 
-def test_a_pool_whose_manager_initialized(simulator, scripted):
+@pytest.fixture
+def worker_kernel(tmp_path):
+    """A module that the scripts import, with a kernel that holds a hint."""
+    (tmp_path / "worker_kernel.py").write_text(
+        textwrap.dedent("""
+        import triton
+        import triton.language as tl
+        @triton.jit
+        def add_one(x, n, BLOCK: tl.constexpr):
+            i = tl.arange(0, BLOCK)
+            v = tl.load(x + i, mask=i < n)  # @hint: shared_memory
+            tl.store(x + i, v + 1, mask=i < n)
+        """)
+    )
+
+
+def test_a_pool_whose_manager_initialized(simulator, scripted, worker_kernel):
     # Case 4: the manager reads device properties, forks sixteen, each compiles for the active
     # target.
     machine = simulator(devices=2)
     found = scripted(
         machine,
         """
-        kernel = '''
-import triton
-import triton.language as tl
-@triton.jit
-def add_one(x, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
-'''
-        path = os.path.join(os.getcwd(), "pool_kernel.py")
-        open(path, "w").write(kernel)
-        sys.path.insert(0, os.getcwd())
         live(1)
-        from pool_kernel import add_one
+        from worker_kernel import add_one
+        from triton.compiler import ASTSource, make_backend
         def worker():
             active = triton.runtime.driver.active
-            # Up to and with the LLVM IR: sixteen runs of ptxas would only take time.
             target = active.get_current_target()
-            from triton.compiler import ASTSource, make_backend
-            source = ASTSource(add_one, {"x": "*fp32", "n": "i32"}, {"BLOCK": 64})
+            # To Triton's IR, where the hints are: sixteen runs of ptxas would only take time.
+            types = {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+            source = ASTSource(add_one, types, {"BLOCK": 64})
+            backend, context = make_backend(target), triton._C.libtriton.ir.context()
+            triton._C.libtriton.ir.load_dialects(context)
+            backend.load_dialects(context)
+            options = backend.parse_options({})
+            module = source.make_ir(target, options, backend.get_codegen_implementation(options),
+                                    backend.get_module_map(), context)
+            assert "tt.load" in str(module)
             return [type(active).__name__, str(target), active.get_current_device()]
         report([in_child(worker) for _ in range(16)])
         """,
@@ -215,24 +235,13 @@ def add_one(x, n, BLOCK: tl.constexpr):
     assert found == [expected] * 16
 
 
-def test_a_forked_worker_compiles_a_new_kernel(simulator, scripted):
+def test_a_forked_worker_compiles_a_new_kernel(simulator, scripted, worker_kernel):
     # Case 1: the parent holds a context, the worker compiles; the binary is the parent's.
     machine = simulator()
     pid, parent, child, child_pid = scripted(
         machine,
         """
         import hashlib
-        kernel = '''
-import triton
-import triton.language as tl
-@triton.jit
-def add_one(x, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    v = tl.load(x + i, mask=i < n)  # @hint: shared_memory
-    tl.store(x + i, v + 1, mask=i < n)
-'''
-        open("worker_kernel.py", "w").write(kernel)
-        sys.path.insert(0, os.getcwd())
         from worker_kernel import add_one
         from triton.compiler import ASTSource
         def compile_it():
