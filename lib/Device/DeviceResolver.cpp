@@ -301,15 +301,21 @@ UseAnswer DeviceResolver::makeUsable() {
   if (forkstate::initializedHere() && Library.mapped())
     return Answer;
 
-  auto Opened = Library.load();
-  if (!Opened) {
-    Answer.Kind = Usability::NoLibrary;
-    Answer.Text = Opened.error().describe();
-    return Answer;
+  const EntryPoints *Calls = nullptr;
+  ProcessState State = liveness().State;
+  // Only where it may still turn out well is the loader entered: in a forked
+  // child another thread's hold on it would never end.
+  if (State != ProcessState::ForkedAfterInit) {
+    auto Opened = Library.load();
+    if (!Opened) {
+      Answer.Kind = Usability::NoLibrary;
+      Answer.Text = Opened.error().describe();
+      return Answer;
+    }
+    Calls = *Opened;
+    Device First;
+    State = classify(Calls->DeviceGet(&First, 0));
   }
-  const EntryPoints *Calls = *Opened;
-  Device First;
-  ProcessState State = classify(Calls->DeviceGet(&First, 0));
   if (State == ProcessState::Initialized)
     return Answer;
   if (State == ProcessState::ForkedAfterInit) {

@@ -96,6 +96,14 @@ std::unique_ptr<EntryPoints> makeTable(void *Handle, const std::string &Path,
   return Table;
 }
 
+/// The symbol of the first Required call that a table lacks; empty if none.
+std::string missingRequired(const EntryPoints &Table) {
+  for (const EntryPointInfo &Info : EntryPointList)
+    if (Info.Need == EntryPointNeed::Required && !Info.isIn(Table))
+      return Info.symbol(Table.Abi);
+  return {};
+}
+
 /// The library's mapped handle, pinned so that it is never unmapped.
 void *pinMapped(const std::string &Path) {
   return dlopen(Path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -159,10 +167,7 @@ openLibrary(const std::string &Name) {
   if (Table && isStub(*Table))
     return Answer::failure(makeError(LibraryErrorKind::Stub, Path, ""));
   if (Table)
-    for (const EntryPointInfo &Info : EntryPointList)
-      if (Missing.empty() && Info.Need == EntryPointNeed::Required &&
-          !Info.isIn(*Table))
-        Missing = Info.symbol(Table->Abi);
+    Missing = missingRequired(*Table);
   if (!Missing.empty())
     return Answer::failure(
         makeError(LibraryErrorKind::MissingEntryPoint, Path, Missing));
@@ -256,8 +261,15 @@ const EntryPoints *DriverLibrary::findMapped() noexcept {
           Handle ? makeTable(Handle, Path, Missing) : nullptr;
       if (!Table)
         continue;
-      if (!isStub(*Table))
-        return publish(Table.release(), /*Replace=*/false);
+      if (!isStub(*Table)) {
+        std::string Chosen = chosenLibrary();
+        bool IsTheOne =
+            Chosen.empty() || Path == Chosen || search::sameFile(Path, Chosen);
+        const EntryPoints *Known = publish(Table.release(), /*Replace=*/false);
+        if (IsTheOne && Known->Path == Path && missingRequired(*Known).empty())
+          Whole.store(Known, std::memory_order_release);
+        return Known;
+      }
       const EntryPoints *None = nullptr;
       if (Stub.compare_exchange_strong(None, Table.get()))
         Table.release();
@@ -271,6 +283,14 @@ const EntryPoints *DriverLibrary::findMapped() noexcept {
 
 Expected<const EntryPoints *, LibraryError> DriverLibrary::load() {
   using Answer = Expected<const EntryPoints *, LibraryError>;
+  (void)mapped();
+  if (const EntryPoints *Table = Whole.load(std::memory_order_acquire))
+    return Table;
+  auto Keep = [this](EntryPoints *Opened) -> Answer {
+    const EntryPoints *Table = publish(Opened, /*Replace=*/true);
+    Whole.store(Table, std::memory_order_release);
+    return Table;
+  };
   std::string Chosen = chosenLibrary();
   if (!Chosen.empty()) {
     auto Opened = openLibrary(Chosen);
@@ -279,7 +299,7 @@ Expected<const EntryPoints *, LibraryError> DriverLibrary::load() {
       Opened.error().Searched = {Chosen + " (TRITON_PPU_LIBCUDA_PATH)"};
       return Answer::failure(std::move(Opened.error()));
     }
-    return publish(Opened->release(), /*Replace=*/true);
+    return Keep(Opened->release());
   }
 
   std::vector<std::string> Names;
@@ -293,7 +313,7 @@ Expected<const EntryPoints *, LibraryError> DriverLibrary::load() {
   for (const std::string &Name : Names) {
     auto Opened = openLibrary(Name);
     if (Opened)
-      return publish(Opened->release(), /*Replace=*/true);
+      return Keep(Opened->release());
     // The most telling error is kept: any file that is there and cannot be
     // used says more than that others are not there.
     if (First.Kind == LibraryErrorKind::NotFound)

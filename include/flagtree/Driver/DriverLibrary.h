@@ -12,7 +12,10 @@
 //    only when libraries were mapped since the last call.
 //  - load() opens the driver if need be. Only a caller that is about to *use*
 //    the device calls it. It never calls Init. A failure is not remembered: the
-//    next call tries again.
+//    next call tries again. Where the driver to use is mapped and known
+//    already, in this process or before it was forked, it does not enter the
+//    dynamic loader, whose lock another thread may have held when this process
+//    was forked.
 //  - A table, once handed out, is never freed or changed, and the library is
 //    never unmapped; both hold in children of fork as well.
 //  - No lock of ours is held across anything, so a fork at any moment is safe.
@@ -141,6 +144,8 @@ private:
   const EntryPoints *publish(const EntryPoints *Table, bool Replace) noexcept;
 
   std::atomic<const EntryPoints *> Current{nullptr};
+  /// What load() answers with: the driver to use, with every Required call.
+  std::atomic<const EntryPoints *> Whole{nullptr};
   /// A mapped library that called itself a stub when last asked.
   std::atomic<const EntryPoints *> Stub{nullptr};
   /// The loader's count of libraries ever mapped, at the last fruitless look.
