@@ -194,6 +194,9 @@ Inventory askManagement() {
     if (Better)
       Best = std::move(Answer);
   }
+  if (Best.Library.empty())
+    Best.Failure = "neither libhgml.so nor libnvidia-ml.so.1 can be opened (" +
+                   Best.Failure + ")";
   return Best;
 }
 
