@@ -451,10 +451,14 @@ class Matrix:
     def judge_side_effect(
         self, row: Row, asked: dict[str, Any], answered: dict[str, Any], calls: list[Call]
     ) -> Cell | None:
+        # What failed has initialized nothing, nor has cuInit where it was initialized.
+        was_initialized = answered["before"][0] == 0
         forbidden = [
-            f"{call.name} answering {call.result}"
+            call.name
             for call in calls
             if call.pid == asked["pid"]
+            and call.result == 0
+            and not (was_initialized and call.name[2:] == "Init")
             and asked["time"] <= call.time <= answered["ended"]
             and call.name[2:].startswith(FORBIDDEN)
             and call.name[:2] in ("cu", "hg")
