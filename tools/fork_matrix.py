@@ -287,8 +287,10 @@ class Matrix:
         result = dict(os.environ)
         for name in ("CUDA_VISIBLE_DEVICES", "FLAGTREE_PPU_DEVICE", "TRITON_OVERRIDE_ARCH"):
             result.pop(name, None)
-        path = [self.options.path, str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-        result["PYTHONPATH"] = os.pathsep.join(str(part) for part in path if part)
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        path = [self.options.path, HERE, *filter(None, inherited)]
+        # Absolute, as the rows are played in other directories.
+        result["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in path if part)
         result["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         result["TRITON_CACHE_DIR"] = str(work / "cache")
         result["TRITON_HOME"] = result["HOME"] = str(work)

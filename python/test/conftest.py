@@ -120,8 +120,9 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         script = tmp_path / f"script_{next(numbers)}.py"
         script.write_text(textwrap.dedent(code))
         variables = dict(os.environ if env is None else env)
-        path = [variables.get("PYTHONPATH"), SIMULATOR]
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        # Absolute, as the script runs in another directory.
+        path = [*filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)), SIMULATOR]
+        variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path))
         done = subprocess.run(
             [sys.executable, *options, str(script), *arguments],
             env=variables,
