@@ -3,10 +3,10 @@ from right, shown on a made-up Triton that misbehaves in every way it knows."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -219,20 +219,25 @@ def test_it_has_at_least_400_cells():
     assert questions * len(rows) >= 400
 
 
-def installed_tree():
-    return importlib.util.find_spec("triton._flagtree_spec") is not None
-
-
-@pytest.mark.slow
-def test_every_cell_is_right_on_the_simulator(tmp_path):
-    if importlib.util.find_spec("triton") is None or not installed_tree():
+# All rows are played by .ci/run; these are the ones that go wrong first.
+@pytest.mark.parametrize(
+    "row",
+    [
+        "os.fork, context before",
+        "pool manager, context before",
+        "raw clone, context before, parent had asked",
+        "fresh, no device visible",
+    ],
+)
+def test_the_installed_tree_is_right(row):
+    if not find_spec("triton") or not find_spec("triton._flagtree_spec"):
         pytest.skip("the tree is not installed here")
-    command = [sys.executable, str(MATRIX), "--driver", "simulator", "--wrong"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
-    last = done.stdout.splitlines()[-1]
-    right, of, total, *rest = last.split()
-    assert (done.returncode, right, of, rest) == (0, total, "of", ["cells", "right"]), done.stdout
-    assert int(total) >= 400
+    command = [sys.executable, str(MATRIX), "--driver", "simulator", "--wrong", "--rows", row]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    right, of, total, *rest = done.stdout.splitlines()[-1].split()
+    assert (right, of, rest) == (total, "of", ["cells", "right"])
+    assert int(total) >= 9
 
 
 @pytest.mark.gpu
