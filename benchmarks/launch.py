@@ -113,7 +113,7 @@ def median_of(results: list[Any], *keys: str) -> float:
         for key in keys:
             result = result.get(key, 0.0)
         values.append(result)
-    return statistics.median(values)
+    return float(statistics.median(values))
 
 
 def first_launch(bench: Bench) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def first_launch(bench: Bench) -> dict[str, Any]:
         for side in SIDES:
             results[side].append(bench.run(side, "first"))
     parts = list(dict.fromkeys(p for side in SIDES for r in results[side] for p in r["parts"]))
-    medians = {
+    medians: dict[str, Any] = {
         side: {
             "total": median_of(results[side], "total"),
             "parts": {part: median_of(results[side], "parts", part) for part in parts},
@@ -199,9 +199,15 @@ def kernels(bench: Bench) -> tuple[dict[str, Any], bool]:
             "right": right,
         }
         rows.append(
-            [name, f"{stock:.2f}", f"{ours:.2f}", f"{100 * (ours / stock - 1):+.1f} %"]
-            + ["same" if len(digests) == 1 else "DIFFERENT", "same" if len(binaries) == 1 else "other"]
-            + ["right" if right else "WRONG"]
+            [
+                name,
+                f"{stock:.2f}",
+                f"{ours:.2f}",
+                f"{100 * (ours / stock - 1):+.1f} %",
+                "same" if len(digests) == 1 else "DIFFERENT",
+                "same" if len(binaries) == 1 else "other",
+                "right" if right else "WRONG",
+            ]
         )
     table(
         f"The demo kernels: us per run, medians (to reach: within {100 * RUN_TIME_TARGET:.0f} %)",

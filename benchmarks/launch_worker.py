@@ -41,9 +41,11 @@ def measure_first_launch() -> dict[str, Any]:
     parts = {"import triton (not in the total)": time.perf_counter() - began}
     sys.path.insert(0, str(HERE))
     import launch_kernels
+
     from triton import knobs
     from triton.runtime.driver import driver
 
+    ten: Any = launch_kernels.ten
     args = launch_kernels.arguments(5, 4, 1)
     torch.cuda.synchronize()
 
@@ -65,12 +67,12 @@ def measure_first_launch() -> dict[str, Any]:
 
     knobs.compilation.listener = listen
     began = time.perf_counter()
-    active = driver.active
+    active: Any = driver.active
     utils = active.utils
     parts["driver and its utilities"] = time.perf_counter() - began
     active.launcher_cls = timed("launcher", active.launcher_cls)
     utils.load_binary = timed("load the binary", utils.load_binary)
-    launch_kernels.ten[(1,)](*args, BLOCK=launch_kernels.BLOCK)
+    ten[(1,)](*args, BLOCK=launch_kernels.BLOCK)
     torch.cuda.synchronize()
     total = time.perf_counter() - began
     counted = sum(value for name, value in parts.items() if not name.startswith("import"))
@@ -121,6 +123,7 @@ def measure_overhead(extension: str) -> dict[str, Any]:
     torch.zeros(1, device="cuda")
     sys.path.insert(0, str(HERE))
     import launch_kernels
+
     from triton import knobs
     from triton.runtime.driver import driver
 
@@ -130,7 +133,8 @@ def measure_overhead(extension: str) -> dict[str, Any]:
         args = [*launch_kernels.arguments(*kinds), launch_kernels.BLOCK]
         compiled = kernel[(1,)](*args)
         torch.cuda.synchronize()
-        stream = driver.active.get_current_stream(driver.active.get_current_device())
+        active: Any = driver.active
+        stream = active.get_current_stream(active.get_current_device())
         function, packed = compiled.function, compiled.packed_metadata
         enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
         parameters = parameter_bytes(args[:-1])
@@ -140,21 +144,22 @@ def measure_overhead(extension: str) -> dict[str, Any]:
         # Each way's arguments are bound as defaults: a local is the fastest variable there is, so
         # the loop adds as little as possible.
         def launcher(
-            compiled=compiled, stream=stream, function=function, packed=packed,
-            enter=enter, leave=leave, args=tuple(args),
-        ):  # fmt: skip
+            compiled: Any = compiled, stream: int = stream, function: int = function,
+            packed: Any = packed, enter: Any = enter, leave: Any = leave,
+            args: tuple[Any, ...] = tuple(args),
+        ) -> None:  # fmt: skip
             compiled.run(1, 1, 1, stream, function, packed, None, enter, leave, *args)
 
-        def compiled_grid(by_grid=by_grid, args=tuple(args)):
+        def compiled_grid(by_grid: Any = by_grid, args: tuple[Any, ...] = tuple(args)) -> None:
             by_grid(*args)
 
-        def kernel_grid(kernel=kernel, args=tuple(args)):
+        def kernel_grid(kernel: Any = kernel, args: tuple[Any, ...] = tuple(args)) -> None:
             kernel[(1,)](*args)
 
-        def nothing(args=tuple(args)):
+        def nothing(args: tuple[Any, ...] = tuple(args)) -> None:
             pass
 
-        ways = {
+        ways: dict[str, Callable[[], None]] = {
             "launcher": launcher,
             "compiled[grid]": compiled_grid,
             "kernel[grid]": kernel_grid,
@@ -197,20 +202,21 @@ def measure_kernels() -> dict[str, Any]:
         torch.manual_seed(0)
         grid, args, output, expected, tolerance = kernel.problem("cuda")
 
-        def launch(kernel=kernel, grid=grid, args=args):
+        def launch(kernel: Any = kernel, grid: Any = grid, args: Any = args) -> Any:
             return kernel.fn[grid](*args, **kernel.constants, **kernel.options)
 
         compiled = launch()
         torch.cuda.synchronize()
         digest = hashlib.sha256(output.cpu().contiguous().view(torch.uint8).numpy()).hexdigest()
         error = ((output.double() - expected.double()).norm() / expected.double().norm()).item()
+        event: Any = torch.cuda.Event
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(20):
                 launch()
         times = []
         for _ in range(25):
-            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            began, ended = (event(enable_timing=True) for _ in range(2))
             began.record()
             graph.replay()
             ended.record()

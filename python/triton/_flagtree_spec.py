@@ -109,6 +109,41 @@ def install_code_generator() -> None:
             return base_function(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     ast_to_ttir._flagtree_hints = True  # type: ignore[attr-defined]
-    base_class.__new__ = new  # type: ignore[method-assign]
-    # Last: whoever sees this one may rely on the other.
-    code_generator.ast_to_ttir = ast_to_ttir
+    with _lock:
+        if not getattr(code_generator.ast_to_ttir, "_flagtree_hints", False):
+            base_class.__new__ = new
+            code_generator.ast_to_ttir = ast_to_ttir
+
+
+def install_dispatch() -> None:
+    """Makes ``kernel[grid](...)`` of a plain ``JITFunction`` go through the extension's dispatch.
+
+    ``JITFunction.__getitem__``
+        is inherited from ``KernelInterface`` in the base and becomes an attribute of
+        ``JITFunction`` itself.  The base's ``JITFunction.run`` stays what compiles a kernel, and
+        what is called for everything that the dispatch does not know; see docs/launcher.md.
+    ``CompiledKernel.__getitem__``
+        is replaced; for a kernel with another launcher than this tree's the base's is called.
+    """
+    from triton import knobs
+    from triton.backends.ppu._native import launch
+    from triton.compiler import CompiledKernel
+    from triton.language import dtype
+    from triton.runtime import jit
+    from triton.runtime.driver import driver
+
+    with _lock:
+        if "__getitem__" in vars(jit.JITFunction):
+            return
+        launch.bind_dispatch(
+            jit.JITFunction,
+            jit.JITFunction.run,
+            jit.KernelInterface.__getitem__,
+            CompiledKernel,
+            CompiledKernel.__getitem__,
+            knobs,
+            driver,
+            dtype,
+        )
+        jit.JITFunction.__getitem__ = launch.grid_launcher  # type: ignore[method-assign]
+        CompiledKernel.__getitem__ = launch.compiled_grid_launcher  # type: ignore[method-assign]

@@ -40,7 +40,7 @@ def _prepare() -> None:
                 _device.require_usable, _device.get_current_device, knobs.HookChain
             )
             _environment_is_set = True
-        torch = sys.modules.get("torch")
+        torch: Any = sys.modules.get("torch")
         # Partly imported by another thread, torch may not have its tensor type yet.
         if not _tensor_types_are_known and hasattr(torch, "Tensor") and hasattr(torch, "nn"):
             _launch.add_tensor_type(torch.Tensor)

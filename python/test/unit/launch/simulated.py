@@ -88,9 +88,7 @@ class Kernel:
         exit: Any = None,
         metadata: Any = None,
     ) -> None:
-        self.launcher(
-            *grid, stream, self.function, self.packed, metadata, enter, exit, *args
-        )
+        self.launcher(*grid, stream, self.function, self.packed, metadata, enter, exit, *args)
 
 
 def allocate(size: int = 4096) -> int:

@@ -170,7 +170,8 @@ for _ in range(2):
     defaults[(1,)](whole, 18)
     defaults[(1,)](whole, n=19)
 base = lambda *args, **kwargs: defaults.run(*args, grid=(1,), warmup=False, **kwargs)
-wrong = [((), {}), ((whole, 1, True, 16, 4), {}), ((whole, 1), {"n": 2}), ((whole,), {"no_option": 1})]
+wrong = [((), {}), ((whole, 1, True, 16, 4), {}), ((whole, 1), {"n": 2}),
+         ((whole,), {"no_option": 1})]
 report([[outcome(lambda: defaults[(1,)](*args, **kwargs)), outcome(lambda: base(*args, **kwargs))]
         for args, kwargs in wrong])
 """
@@ -372,7 +373,9 @@ report([reference() is None for reference in alive])
     assert session.report == [True, True, True]
 
 
-def test_it_can_be_switched_off(launching: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_switched_off(
+    launching: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRITON_PPU_DISPATCH", "0")
     session = launching(
         KERNELS

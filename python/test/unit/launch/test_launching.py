@@ -78,7 +78,7 @@ def test_launch_attributes(launching: Callable[..., Any]) -> None:
     assert cluster.triple("grid") == (10, 1, 1)
     assert cluster.attributes[CLUSTER][:12] == (2).to_bytes(4, "little") + one + one
     assert [call.result for call in (cooperative, pdl, cluster, large)] == [0] * 4
-    consent = [call for call in session.simulator.calls("cuFuncSetAttribute")]
+    consent = session.simulator.calls("cuFuncSetAttribute")
     assert len(consent) == 1
 
 

@@ -155,7 +155,8 @@ from torch._subclasses import FakeTensorMode
 with FakeTensorMode():
     fake = torch.empty(4, device="cuda")
 cases = {
-    "plain": x, "view": x[3:], "parameter": torch.nn.Parameter(x), "graph": (x * 1).requires_grad_(),
+    "plain": x, "view": x[3:], "parameter": torch.nn.Parameter(x),
+    "graph": (x * 1).requires_grad_(),
     "conj": torch.randn(4, dtype=torch.complex64).conj(), "neg": torch._neg_view(x),
     "copy on write": torch._lazy_clone(x), "bits": torch.empty(4, dtype=torch.bits8),
     "half": x.half(), "float8": x.to(torch.float8_e5m2), "subclass": x.as_subclass(SubClass),
@@ -183,8 +184,9 @@ report({name: outcome(lambda: kernel(tensor)) for name, tensor in cases.items()}
             assert result[0] == "TypeError", name
         else:
             assert result[0] == "ValueError", (name, result)
-            assert "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)" in (
-                result[1]
+            assert (
+                "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"
+                in (result[1])
             )
     assert all(values[0] == "00" * 8 for values in session.parameters())
 
