@@ -5,6 +5,7 @@
 #
 # REQUIRES: triton
 # RUN: %python %s ttgir | FileCheck %s --check-prefix=WITH
+# RUN: %python %s ptx | FileCheck %s --check-prefix=PTX
 # RUN: env FLAGTREE_HINTS=off %python %s ttgir | FileCheck %s --check-prefix=WITHOUT
 
 import os
@@ -26,6 +27,12 @@ from show import show
 # WITH:         %[[LOADED:.*]] = ttg.local_load %[[WEIGHTS]]
 # WITH:         arith.select %{{.*}}, %[[LOADED]], %{{.*}} : tensor<1024xi1
 # WITH:         tt.store
+
+
+# PTX: ld.global.v4.b32
+# PTX: st.shared.v4.b32
+# PTX: ld.shared.v4.b32
+# PTX: cp.async.cg.shared.global
 
 
 # WITHOUT-LABEL: tt.func public @layer_norm

@@ -312,7 +312,8 @@ def _lost_advice(module: Any) -> list[HintDiagnostic]:
 class Staging:
     """The rewriting of one load."""
 
-    def __init__(self, module: Any, operations: Operations, index: int) -> None:
+    def __init__(self, module: Any, operations: Operations, index: int, asynchronous: bool) -> None:
+        self.asynchronous = asynchronous
         self.module = module
         self.operations = operations
         self.index = index
