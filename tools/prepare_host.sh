@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that this host has what building and testing the tree needs besides
 # Python packages: a C++ compiler with binutils, Python's headers and venv, and,
-# with the argument `tests`, GoogleTest and an LLVM for the fake PPU SDK. What is missing is installed with
+# with the argument `tests`, GoogleTest and an LLVM for the fake PPU SDK. What is
+# missing is installed with
 # apt-get where that exists and we may use it; otherwise a message says what to
 # install. Does nothing when nothing is missing.
 #
