@@ -13,6 +13,7 @@ Exit status: 0 if every step that ran passed, 1 otherwise, 2 for wrong arguments
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
 import os
 import shutil
@@ -35,6 +36,8 @@ class Step:
     timeout: seconds after which the step counts as failed.
     environment: variables on top of this process's.
     uses_tree: whether `import triton` finds the built tree (or the environment's own).
+    alone: measures or installs, so nothing else may run meanwhile; the other steps
+        run side by side.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Step:
     timeout: float
     environment: dict[str, str] = field(default_factory=dict)
     uses_tree: bool = True
+    alone: bool = False
 
 
 @dataclass
@@ -77,6 +81,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
             300,
             {"FLAGTREE_BACKEND": "ppu"},
             uses_tree=False,
+            alone=True,
         ),
         Step(
             "report",
@@ -99,6 +104,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 str(CHECKOUT / "tools" / "fork_matrix.py"),
                 "--driver",
                 "real",
+                "--jobs",
+                "4",
                 "--path",
                 str(tree),
                 "--json",
@@ -113,6 +120,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 str(CHECKOUT / "tools" / "fork_matrix.py"),
                 "--driver",
                 "real",
+                "--jobs",
+                "4",
                 "--json",
                 str(output / "fork_matrix_stock.json"),
             ],
@@ -128,6 +137,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 str(output / "resolver.json"),
             ],
             120,
+            alone=True,
         ),
         Step(
             "launch_benchmark",
@@ -139,7 +149,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 "--json",
                 str(output / "launch.json"),
             ],
-            200,
+            240,
+            alone=True,
         ),
         Step(
             "hints_benchmark",
@@ -149,9 +160,11 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                 "--json",
                 str(output / "hints.json"),
             ],
-            120,
+            180,
+            alone=True,
         ),
         Step("demo", [python, str(CHECKOUT / "tools" / "demo.py")], 180),
+        Step("sanitizer", [python, str(CHECKOUT / "tools" / "sanitize_launch.py")], 400),
     ]
     if other_triton is not None:
         found.insert(
@@ -163,6 +176,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
                     str(CHECKOUT / "tools" / "fork_matrix.py"),
                     "--driver",
                     "real",
+                    "--jobs",
+                    "4",
                     "--path",
                     str(other_triton),
                     "--json",
@@ -229,15 +244,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no step {', '.join(unknown)}; the steps are {', '.join(names)}")
     chosen = [s for s in plan if (s.name in options.only or not options.only)]
+    chosen = [step for step in chosen if step.name not in options.skip]
     outcomes = []
-    for step in chosen:
-        if step.name in options.skip:
-            continue
-        outcome = run(step, tree, output)
+
+    def collect(outcome: Outcome) -> None:
         outcomes.append(outcome)
         ended = "out of time" if outcome.status is None else f"status {outcome.status}"
-        print(f"{outcome.name:20} {ended:12} {outcome.seconds:7.1f} s  {outcome.last_line[:120]}")
-        sys.stdout.flush()
+        print(
+            f"{outcome.name:20} {ended:12} {outcome.seconds:7.1f} s  {outcome.last_line[:120]}",
+            flush=True,
+        )
+
+    # Installing comes first and measuring last; what is between runs side by side.
+    for step in chosen:
+        if step.alone and step.name == "install":
+            collect(run(step, tree, output))
+    together = [step for step in chosen if not step.alone]
+    with concurrent.futures.ThreadPoolExecutor(len(together) or 1) as pool:
+        futures = [pool.submit(run, step, tree, output) for step in together]
+        for future in concurrent.futures.as_completed(futures):
+            collect(future.result())
+    for step in chosen:
+        if step.alone and step.name != "install":
+            collect(run(step, tree, output))
     shutil.rmtree(output / "caches", ignore_errors=True)
     (output / "gpu_check.json").write_text(json.dumps([vars(o) for o in outcomes], indent=1))
     failed = [o.name for o in outcomes if o.status != 0]
