@@ -146,7 +146,7 @@ if __name__ == "__main__":
         import preloaded
     context = multiprocessing.get_context(method)
     if method == "forkserver":
-        # Named, because a fork server of a Python before 3.12.8 does not preload the main module.
+        # Named, because the fork server of Python 3.11 does not preload the main module.
         context.set_forkserver_preload(["preloaded"] if where == "top" else [])
     worker = context.Process(target=work)
     worker.start()
