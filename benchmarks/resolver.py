@@ -9,8 +9,8 @@ What it prints, each number the median over fresh processes that take turns:
 
     python benchmarks/resolver.py [--json] [--rounds N]
 
-Runs on a CUDA GPU or a PPU where torch sees one. Elsewhere it runs on the simulated driver, and says
-so: there torch has no device to ask, and the driver's own calls cost what the simulator's cost.
+Runs on a CUDA GPU or a PPU where torch sees one. Elsewhere it runs on the simulated driver, and
+says so: there torch has no device to ask, and the driver's own calls cost what the simulator's do.
 
 Exit status: 0 measured; 1 a process failed.
 """

@@ -59,7 +59,7 @@ def install_driver_choice() -> None:
     from triton._flagtree_backend import FLAGTREE_BACKEND
 
     # The package triton.runtime is half imported at this time, so its attributes are not there yet.
-    runtime = importlib.import_module("triton.runtime.driver")
+    runtime: Any = importlib.import_module("triton.runtime.driver")
     base_function = runtime._create_driver
     if getattr(base_function, "_flagtree_choice", False):
         return

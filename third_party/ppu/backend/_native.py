@@ -14,7 +14,7 @@ import importlib.util
 from types import ModuleType
 from typing import Any
 
-__all__ = ["device", "hint", "launch", "tix"]
+_PARTS = ("device", "hint", "launch", "tix")
 
 
 def _extension() -> ModuleType:
@@ -26,8 +26,8 @@ def _extension() -> ModuleType:
     extension = getattr(libtriton, "ppu", None)
     if not isinstance(extension, ModuleType):
         raise ImportError(
-            "this Triton has no PPU extension: neither triton/_C/ppu*.so nor triton._C.libtriton.ppu "
-            "exists. Reinstall it with FLAGTREE_BACKEND=ppu pip install ."
+            "this Triton has no PPU extension: there is neither triton/_C/ppu*.so nor "
+            "triton._C.libtriton.ppu. Reinstall it with FLAGTREE_BACKEND=ppu pip install ."
         )
     return extension
 
@@ -36,7 +36,7 @@ _module = _extension()
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in _PARTS:
         part = getattr(_module, name, None)
         if part is not None:
             return part

@@ -219,7 +219,7 @@ class PPUDriver(DriverBase):
     # The two that are called for every kernel are C functions: they need no instance and are not
     # bound to one, so a call costs nothing but the answer.
     get_current_device: Callable[[], int] = _device.get_current_device
-    get_active_torch_device: Callable[[], torch.device] = _device.get_active_torch_device  # type: ignore[assignment]
+    get_active_torch_device: Callable[[], torch.device] = _device.get_active_torch_device
 
     utils: Any
     launcher_cls: Any
@@ -338,7 +338,7 @@ class PPUDriver(DriverBase):
         return args
 
     def __getattr__(self, name: str) -> Any:
-        """Takes ``utils`` and ``launcher_cls`` from ``launcher.py`` when they are first asked for."""
+        """Takes ``utils`` and ``launcher_cls`` from ``launcher.py``, at their first use."""
         if name not in ("utils", "launcher_cls"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         from triton.backends.ppu import launcher

@@ -111,7 +111,8 @@ def raise_forked(initializer: int, proven: bool) -> NoReturn:
     if proven:
         message += (
             " (Nothing was noted before the fork, as the ancestor had not imported this Triton or "
-            "the fork was made by a C library; the driver's Init answering NOT_INITIALIZED proves it.)"
+            "the fork was made by a C library; the driver's Init answering NOT_INITIALIZED proves "
+            "it.)"
         )
     error = ForkedDriverError(message, os.getpid(), initializer)
     if knobs.active().fork_warning == "use":

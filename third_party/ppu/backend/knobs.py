@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from triton import knobs as _knobs
-from triton.knobs import base_knobs, env_base, env_bool, env_opt_str, getenv
+from triton._C.libtriton import getenv  # type: ignore[attr-defined]
+from triton.knobs import base_knobs, env_base, env_bool, env_opt_str
 
 __all__ = ["active", "ppu_knobs"]
 
