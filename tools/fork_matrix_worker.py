@@ -115,7 +115,6 @@ def ask_hint_backend() -> Any:
 
 def compiled(kernel_name: str, target: tuple[str, int, int] | None) -> Any:
     import fork_matrix_kernels as kernels
-
     import triton
 
     chosen = None
@@ -280,9 +279,23 @@ def prepare(row: Row) -> None:
 
 
 def initializing_meanwhile(row: Row) -> threading.Thread:
-    """Begins to initialize in another thread, and comes back while it does."""
-    thread = threading.Thread(target=initialize, args=(row,), daemon=True)
+    """Begins to initialize in another thread, and comes back while it does.
+
+    Everything is imported and loaded before: a module that a thread imports while its
+    process forks can never be imported in the child, and that is not what is asked.
+    """
+    driver_calls().Driver()
+    if row["by"] == "torch":
+        import torch  # noqa: F401
+    begun = threading.Event()
+
+    def begin() -> None:
+        begun.set()
+        initialize(row)
+
+    thread = threading.Thread(target=begin, daemon=True)
     thread.start()
+    begun.wait()
     time.sleep(0.02)
     return thread
 
