@@ -30,16 +30,15 @@ struct TritonObjects {
 };
 TritonObjects Triton;
 
+// clang-format off
 #define FLAGTREE_DISPATCH_NAMES(X)                                             \
-  X(run)                                                                       \
-  X(grid)                                                                      \
-  X(warmup)                                                                    \
-  X(params) X(name) X(is_constexpr) X(has_default) X(default) X(debug)         \
-      X(runtime) X(compilation) X(instrumentation_mode) X(active)              \
-          X(get_current_device) X(get_current_stream) X(pre_run_hooks)         \
-              X(device_caches) X(used_global_vals) X(launch_enter_hook)        \
-                  X(launch_exit_hook) X(launch_metadata) X(function)           \
-                      X(packed_metadata) X(_run) X(_init_handles) X(stream)
+  X(run) X(grid) X(warmup) X(params) X(name) X(is_constexpr) X(has_default)    \
+  X(default) X(debug) X(runtime) X(compilation) X(instrumentation_mode)        \
+  X(active) X(get_current_device) X(get_current_stream) X(pre_run_hooks)       \
+  X(device_caches) X(used_global_vals) X(launch_enter_hook)                    \
+  X(launch_exit_hook) X(launch_metadata) X(function) X(packed_metadata)        \
+  X(_run) X(_init_handles) X(stream)
+// clang-format on
 
 struct InternedNames {
 #define FLAGTREE_DECLARE(Name) PyObject *Name##_ = nullptr;
