@@ -65,7 +65,6 @@ def run_time(rounds: int) -> dict[str, Any]:
     """
     import torch
     from hinted_kernels import KERNELS
-
     from triton.testing import do_bench
 
     rows = []

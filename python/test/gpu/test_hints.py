@@ -61,7 +61,6 @@ def test_results_with_hints_equal_those_without(name: str) -> None:
 def test_ragged_ends(length: int, dtype: str) -> None:
     """Masked elements, with and without a value of their own, in and outside of loops."""
     import torch
-
     import triton
     import triton.language as tl
 

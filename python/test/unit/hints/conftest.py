@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from triton.compiler.hint_diagnostics import HintWarning
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

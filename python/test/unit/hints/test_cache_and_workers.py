@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from hint_testing import compile_kernel, define
-
 from triton import knobs
 from triton.compiler import code_generator
 

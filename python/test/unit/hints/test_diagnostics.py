@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from hint_testing import compile_kernel, define
-
 from triton import knobs
 from triton.backends.ppu.hint_handler import HINTS
 from triton.compiler.hint_diagnostics import HintError

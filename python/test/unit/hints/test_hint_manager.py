@@ -8,7 +8,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
 import triton
 from triton.compiler import hint_manager
 from triton.compiler.hint_manager import (

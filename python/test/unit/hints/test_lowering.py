@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hint_testing import define
-
 import triton
+from hint_testing import define
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 

@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import triton
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-import triton
 from triton.backends.ppu._native import hint
 
 NOTHING = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
