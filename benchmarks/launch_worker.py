@@ -41,7 +41,6 @@ def measure_first_launch() -> dict[str, Any]:
     parts = {"import triton (not in the total)": time.perf_counter() - began}
     sys.path.insert(0, str(HERE))
     import launch_kernels
-
     from triton import knobs
     from triton.runtime.driver import driver
 
@@ -123,7 +122,6 @@ def measure_overhead(extension: str) -> dict[str, Any]:
     torch.zeros(1, device="cuda")
     sys.path.insert(0, str(HERE))
     import launch_kernels
-
     from triton import knobs
     from triton.runtime.driver import driver
 

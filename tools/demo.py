@@ -63,9 +63,8 @@ def compile_kernel(name: str, num_warps: int, target: tuple[str, int, int], cach
     the target that the parent named. `cache` is the cache folder to use.
     """
     os.environ["TRITON_CACHE_DIR"] = cache
-    from demo_kernels import KERNELS
-
     import triton
+    from demo_kernels import KERNELS
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
     from triton.backends.ppu._native import device
@@ -180,15 +179,15 @@ def show_torch_compile() -> list[str]:
         for dtype in inductor_models.DTYPES:
             started = time.perf_counter()
             try:
-                error = inductor_models.check(name, dtype, backward=True)["error"]
+                result = inductor_models.check(name, dtype, backward=True)
             except Exception as failure:
                 wrong.append(f"{name} in {dtype}: {failure}")
                 print(f"  {name:12} {dtype!s:16} forward and backward: FAILED")
                 continue
             seconds = time.perf_counter() - started
             print(
-                f"  {name:12} {dtype!s:16} forward and backward match eager to {error:.1e} "
-                f"({seconds:.1f} s)"
+                f"  {name:12} {dtype!s:16} forward and backward are right to "
+                f"{result['error']:.1e}, eager to {result['eager']:.1e} ({seconds:.1f} s)"
             )
     return wrong
 
@@ -231,7 +230,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     how = initialize_driver()
     import demo_kernels  # noqa: F401 - imported before the fork, as Inductor's parent has
-
     import triton
     from triton.backends.ppu._native import device
     from triton.runtime.cache import triton_key

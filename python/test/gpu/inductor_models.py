@@ -11,6 +11,7 @@ backward; `max-autotune` and recompilation are cases of their own.
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import time
@@ -24,9 +25,10 @@ from torch import nn
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
-# The largest relative error (norm of the difference over norm of eager's answer)
-# between Inductor's fused kernels and eager: both round intermediates to the dtype,
-# but in different places.
+# The largest relative error (norm of the difference over norm of the answer) against
+# the same model in float64 that is right whatever eager does. Beyond it, Inductor may
+# be as far off as twice eager's own error: both round intermediates to the dtype, but in
+# different places and orders.
 TOLERANCE = {torch.float32: 2e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 
@@ -153,19 +155,27 @@ def run(
 
 
 def check(name: str, dtype: torch.dtype, backward: bool, mode: str | None = None) -> dict[str, Any]:
-    """Compiles one model and returns the worst relative error against eager."""
+    """Compiles one model and compares its results, and eager's, with the model in float64.
+
+    Returns the worst of Inductor's relative errors and eager's error at the same place.
+    """
     torch._dynamo.reset()
     torch.manual_seed(0)
     make, shape = MODELS[name]
     model = make().to("cuda", dtype)
     x = torch.randn(shape, device="cuda", dtype=dtype)
-    compiled = torch.compile(model, mode=mode)
-    actual = run(model, compiled, x, backward)
-    expected = run(model, model, x, backward)
-    worst = max(relative_error(a, e) for a, e in zip(actual, expected, strict=True))
-    if not worst <= TOLERANCE[dtype]:
-        raise AssertionError(f"relative error {worst} is above {TOLERANCE[dtype]}")
-    return {"error": worst}
+    compiled = run(model, torch.compile(model, mode=mode), x, backward)
+    eager = run(model, model, x, backward)
+    exact_model = copy.deepcopy(model).double()
+    exact = run(exact_model, exact_model, x.double(), backward)
+    worst, beside = 0.0, 0.0
+    for actual, plain, expected in zip(compiled, eager, exact, strict=True):
+        error, allowed = relative_error(actual, expected), relative_error(plain, expected)
+        if not error <= max(TOLERANCE[dtype], 2 * allowed):
+            raise AssertionError(f"relative error {error}, eager's is {allowed}")
+        if error >= worst:
+            worst, beside = error, allowed
+    return {"error": worst, "eager": beside}
 
 
 def check_recompilation() -> dict[str, Any]:
@@ -222,9 +232,8 @@ def wait_for_pool() -> None:
 
 def main(output: str) -> int:
     """Runs all cases and writes their results; returns 0 whether or not they pass."""
-    from torch._inductor import config
-
     import triton
+    from torch._inductor import config
 
     torch.cuda.init()
     torch.zeros(1, device="cuda")

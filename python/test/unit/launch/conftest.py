@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from flagtree_simulator import Call, Simulator
 
 
