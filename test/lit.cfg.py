@@ -1,4 +1,3 @@
-
 """lit configuration of the tests under test/: the command-line tools of bin/ and compiled kernels.
 
 Runs in two ways. CMake writes ``<build>/test/lit.site.cfg.py``, which names the build it belongs to;
