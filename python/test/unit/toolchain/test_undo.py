@@ -89,7 +89,7 @@ def accepted() -> list[str]:
         if line.startswith("## "):
             group = line.removeprefix("## ")
         match = re.match(r"\| (.*) \| accepted \|", line)
-        if match and "e4nv" not in line:
+        if match and group and "e4nv" not in line:
             titles.append(f"{group}: {match[1]}")
     return titles
 
