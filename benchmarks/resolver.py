@@ -109,7 +109,7 @@ def work(simulated: bool, hooked: bool) -> dict[str, Any]:
     from triton.backends.ppu._native import device
 
     hold_context(simulated)
-    active = triton.runtime.driver.active
+    active: Any = triton.runtime.driver.active
     ask = active.get_active_torch_device
     ask()
     result: dict[str, Any] = {"fork_us": fork_microseconds()}

@@ -117,7 +117,9 @@ TEST(ForkStorm, NoWrongAnswerNoHangNoLeak) {
   const char *Text = std::getenv("FLAGTREE_STORM_FORKS");
   int Forks = Text ? std::atoi(Text) : 400;
   ASSERT_GT(Forks, 0) << "FLAGTREE_STORM_FORKS=" << Text;
-  constexpr int ForksPerRound = NumThreads * 25;
+  Text = std::getenv("FLAGTREE_STORM_ROUND");
+  int ForksPerRound = Text ? std::atoi(Text) : NumThreads * 25;
+  ASSERT_GE(ForksPerRound, NumThreads) << "FLAGTREE_STORM_ROUND=" << Text;
   int Rounds = (Forks + ForksPerRound - 1) / ForksPerRound;
 
   int Sums[NumOutcomes] = {};
