@@ -62,23 +62,23 @@ long residentKilobytes() {
   return 0;
 }
 
-/// Runs in the child.
-Outcome observe(int Ordinal, bool NotedInitialized) {
+/// Runs in the child. Before and After: whether the parent knew of the
+/// initialization before and after it took the note.
+Outcome observe(int Ordinal, bool Before, bool After) {
   DeviceResolver &Resolver = DeviceResolver::get();
   ProcessState Said = Resolver.liveness().State;
   OrdinalAnswer Device = Resolver.ordinal();
   if (Said == ProcessState::ForkedAfterInit) {
     // Where the note was taken before the initialization, the thread had no
     // device then, whatever it has chosen.
-    bool RightDevice =
-        Device.ok() && (Device.Source == DeviceSource::ForkNote
-                            ? Device.Ordinal == Ordinal
-                            : !NotedInitialized && Device.Ordinal == 0);
+    bool RightDevice = Device.ok() && (Device.Source == DeviceSource::ForkNote
+                                           ? Device.Ordinal == Ordinal
+                                           : !Before && Device.Ordinal == 0);
     return RightDevice && Resolver.makeUsable().Kind == Usability::Forked
                ? RightForked
                : Wrong;
   }
-  if (Said != ProcessState::Uninitialized || NotedInitialized)
+  if (Said != ProcessState::Uninitialized || After)
     return Wrong;
   UseAnswer Use = Resolver.makeUsable();
   if (Use.Kind == Usability::Usable)
@@ -100,11 +100,12 @@ void forkRepeatedly(FakeDriver *Fake, int Thread, int Forks, Totals &Into) {
   for (int I = 0; I < Forks; ++I) {
     int Ordinal = (Thread + I) % NumDevices;
     Fake->SetCurrent(Ordinal);
+    bool Before = forkstate::initializedHere();
     Resolver.noteBeforeFork();
-    bool Noted = forkstate::initializedHere();
+    bool After = forkstate::initializedHere();
     pid_t Child = fork();
     if (Child == 0)
-      _exit(observe(Ordinal, Noted));
+      _exit(observe(Ordinal, Before, After));
     int Status = waitFor(Child);
     if (Status >= 0 && Status < NumOutcomes)
       ++Into.Outcomes[Status];
