@@ -27,7 +27,7 @@ from .driver import DriverBase
 
 __all__ = ["Backend", "BaseBackend", "DriverBase", "backends"]
 
-_Class = TypeVar("_Class", bound=type)
+_T = TypeVar("_T")
 
 # Distributions whose entry points are this tree's own or the base's, and the packages that the
 # base's entry points name, by whatever distribution (PyTorch has published it under other names).
@@ -71,9 +71,9 @@ class _Backends(dict[str, Backend]):
         return super().get(self._name(key), default)
 
 
-def _concrete_subclass(module: ModuleType, base_class: _Class) -> _Class:
+def _concrete_subclass(module: ModuleType, base_class: type[_T]) -> type[_T]:
     """Return the one class of a module that implements ``base_class``."""
-    found = [
+    found: list[type[_T]] = [
         value
         for value in vars(module).values()
         if isinstance(value, type)
