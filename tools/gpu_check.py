@@ -130,12 +130,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
         ),
         Step(
             "resolver_benchmark",
-            [
-                python,
-                str(CHECKOUT / "benchmarks" / "resolver.py"),
-                "--json",
-                str(output / "resolver.json"),
-            ],
+            [python, str(CHECKOUT / "benchmarks" / "resolver.py")],
             120,
             alone=True,
         ),
