@@ -198,7 +198,9 @@ def add_stages(
         sdk: the SDK to use.
     """
     vendor = vendor_passes()
-    lowered = dataclasses.replace(options, ptx_version=options.ptx_version or PTX_VERSION)
+    # `ptx_version` is a field of the base class, which the type checker does not see.
+    version = options.ptx_version or PTX_VERSION
+    lowered = dataclasses.replace(options, ptx_version=version)  # type: ignore[call-arg]
 
     def ttir(src: Any, metadata: dict[str, Any]) -> Any:
         module = _base.CUDABackend.make_ttir(src, metadata, options, capability)
