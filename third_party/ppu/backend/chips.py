@@ -7,7 +7,7 @@ below it, as newer chips of a family keep what older ones have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,23 @@ def served_by_sdk(capability: int) -> bool:
     return chip.sdk and chip.capability == capability
 
 
+# What can be a compute capability: one digit at least of the major number and one of the minor.
+CAPABILITIES = range(10, 1000)
+
+
+def _checked_count(options: Mapping[str, Any], name: str, chip: Chip) -> int | None:
+    """An option that has to be a power of two, or None where nothing is asked for."""
+    value = options.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or value < 1 or value & (value - 1):
+        raise ValueError(
+            f"option {name}={value!r}: for {chip.name}, as for every chip, it has to be a power of "
+            "two, as an integer"
+        )
+    return int(value)
+
+
 def check_options(options: Mapping[str, Any], capability: int) -> None:
     """Checks what a compilation asks for against what the chip can do.
 
@@ -78,16 +95,31 @@ def check_options(options: Mapping[str, Any], capability: int) -> None:
         ValueError: names the option, the chip and what it can do.
     """
     chip = of(capability)
+    # How many warps fit is known when the kernel is loaded: an autotuner then goes on without it.
+    _checked_count(options, "num_warps", chip)
     ctas = options.get("num_ctas")
-    if ctas is not None and ctas > chip.num_ctas:
+    if isinstance(ctas, int) and ctas > chip.num_ctas:
         limit = (
             f"at most {chip.num_ctas} blocks in a cluster"
             if chip.num_ctas > 1
             else "no thread block clusters, so num_ctas can only be 1"
         )
         raise ValueError(f"option num_ctas={ctas!r}: {chip.name} has {limit}")
-    wanted = options.get("supported_fp8_dtypes")
-    lacking = [kind for kind in wanted or () if kind not in chip.fp8_types]
+    _checked_count(options, "num_ctas", chip)
+    for name in ("num_stages", "maxnreg"):
+        value = options.get(name)
+        if value is not None and not isinstance(value, int):
+            raise ValueError(
+                f"option {name}={value!r}: for {chip.name}, as for every chip, it has to be an "
+                "integer"
+            )
+    wanted = options.get("supported_fp8_dtypes") or ()
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        raise ValueError(
+            f"option supported_fp8_dtypes={wanted!r} has to be a tuple of names: {chip.name} can "
+            f"do {', '.join(chip.fp8_types)}"
+        )
+    lacking = [str(kind) for kind in wanted if kind not in chip.fp8_types]
     if lacking:
         raise ValueError(
             f"option supported_fp8_dtypes names {', '.join(lacking)}: {chip.name} can do "

@@ -9,6 +9,7 @@ a kernel for an explicit target compiles on a host that has none.
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 from typing import Any
 
@@ -46,13 +47,13 @@ class PPUBackend(nvidia_compiler.CUDABackend):
             ToolchainError: the tool chain that is asked for is not there.
         """
         super().__init__(target)
-        if not isinstance(target.arch, int) or isinstance(target.arch, bool) or target.arch <= 0:
+        if type(target.arch) is not int or target.arch not in chips.CAPABILITIES:
             raise ValueError(
                 f"GPUTarget.arch is {target.arch!r}; a CUDA-compatible target needs the compute "
                 f"capability as an integer, ten times the major number plus the minor one, such as "
                 f"80 for 8.0"
             )
-        if target.warp_size != WARP_SIZE:
+        if type(target.warp_size) is not int or target.warp_size != WARP_SIZE:
             raise ValueError(
                 f"GPUTarget.warp_size is {target.warp_size!r}; CUDA-compatible devices have "
                 f"{WARP_SIZE} threads per warp"
@@ -68,7 +69,14 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         Raises:
             ValueError: an option asks for what the target cannot do.
         """
-        arch = opts.get("arch") or nvidia_compiler.knobs.runtime.override_arch
+        asked = opts.get("arch")
+        arch = asked or nvidia_compiler.knobs.runtime.override_arch
+        if arch and not (isinstance(arch, str) and re.fullmatch(r"sm[1-9]\d{1,2}", arch)):
+            raise ValueError(
+                f"{'option arch' if asked else 'TRITON_OVERRIDE_ARCH'}={arch!r} is not an "
+                f"architecture: expected text such as 'sm{self.target.arch}', which is the "
+                "target's own"
+            )
         chips.check_options(opts, self._parse_arch(arch) if arch else self.target.arch)
         options = super().parse_options(opts)
         capability = self._parse_arch(options.arch)

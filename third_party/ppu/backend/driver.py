@@ -155,10 +155,11 @@ def _override_capability() -> int | None:
     text = triton.knobs.runtime.override_arch
     if not text:
         return None
-    match = re.fullmatch(r"(?:sm_?)?(\d{2,3})[af]?", text)
+    # The form that the compiler takes; any other would give a target no kernel compiles for.
+    match = re.fullmatch(r"sm([1-9]\d{1,2})", text)
     if match is None:
         raise ValueError(
-            f"TRITON_OVERRIDE_ARCH={text!r} is not a CUDA architecture: expected for example 'sm80'"
+            f"TRITON_OVERRIDE_ARCH={text!r} is not an architecture: expected text such as 'sm80'"
         )
     return int(match.group(1))
 
