@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import types
 from typing import Any
 
 __all__ = ["install", "install_code_generator", "install_dispatch"]
@@ -132,18 +134,47 @@ def install_dispatch() -> None:
     from triton.runtime import jit
     from triton.runtime.driver import driver
 
-    with _lock:
-        if "__getitem__" in vars(jit.JITFunction):
-            return
-        launch.bind_dispatch(
-            jit.JITFunction,
-            jit.JITFunction.run,
-            jit.KernelInterface.__getitem__,
-            CompiledKernel,
-            CompiledKernel.__getitem__,
-            knobs,
-            driver,
-            dtype,
-        )
-        jit.JITFunction.__getitem__ = launch.grid_launcher  # type: ignore[method-assign]
+    if "__getitem__" in vars(jit.JITFunction):
+        return
+    # A tool that wraps one of these before the first launch wants to be called at every one. As
+    # long as it does, Triton's own way is taken; the next kernel that is loaded looks again.
+    base_run = jit.JITFunction.run
+    base_getitem = _own_function(jit.KernelInterface, "__getitem__")
+    own_methods = (
+        base_run,
+        base_getitem,
+        getattr(_own_function(CompiledKernel, "run"), "fget", None),
+        _own_function(CompiledKernel, "launch_metadata"),
+    )
+    if not all(map(_is_defined_by_base, own_methods)):
+        return
+    # One thread's answer for all: a second one may come when the first has replaced it already.
+    compiled_getitem = _replaced.setdefault("CompiledKernel", CompiledKernel.__getitem__)
+    launch.bind_dispatch(
+        jit.JITFunction,
+        base_run,
+        jit.KernelInterface,
+        CompiledKernel,
+        compiled_getitem,
+        knobs,
+        driver,
+        dtype,
+        inspect.Parameter.empty,
+    )
+    jit.JITFunction.__getitem__ = launch.grid_launcher  # type: ignore[method-assign]
+    if _is_defined_by_base(compiled_getitem):
         CompiledKernel.__getitem__ = launch.compiled_grid_launcher  # type: ignore[method-assign]
+
+
+def _own_function(owner: type, name: str) -> Any:
+    """What a class itself, without its bases, has under a name; None if nothing."""
+    return vars(owner).get(name)
+
+
+def _is_defined_by_base(function: Any) -> bool:
+    """Whether a function comes from the base's sources; a wrapper that copies its name does not."""
+    from triton.compiler import compiler
+    from triton.runtime import jit
+
+    base = {jit.jit.__code__.co_filename, compiler.compile.__code__.co_filename}
+    return isinstance(function, types.FunctionType) and function.__code__.co_filename in base

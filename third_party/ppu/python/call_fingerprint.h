@@ -51,6 +51,9 @@ public:
             PyObject *const *Args, size_t NumPositional,
             PyObject *KeywordNames);
 
+  /// Makes it as new. What is left in the arrays is never read.
+  void clear() { Count = NumOptions = 0; }
+
   size_t size() const { return Count; }
   PyObject *operator[](size_t I) const { return Values[I]; }
   PyObject *const *data() const { return Values; }
@@ -69,7 +72,7 @@ private:
   PyObject *OptionValues[MaxOptions];
 };
 
-/// The words, on the caller's stack.
+/// The words, in place.
 class Fingerprint {
 public:
   static constexpr size_t Capacity = 256;
@@ -89,6 +92,8 @@ public:
       Words[Count] = Word;
     ++Count;
   }
+
+  void clear() { Count = 0; }
 
   bool overflowed() const { return Count > Capacity; }
   const uint64_t *data() const { return Words; }

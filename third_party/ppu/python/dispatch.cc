@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <structmember.h>
+#include <tuple>
 #include <unordered_map>
 
 using namespace flagtree;
@@ -21,9 +22,17 @@ struct TritonObjects {
   /// JITFunction.run, a function: a bound method of anything else means that
   /// somebody has replaced it.
   PyObject *Run = nullptr;
+  /// The class that __getitem__ is inherited from in the base, and that method.
+  PyTypeObject *KernelInterface = nullptr;
   PyObject *BaseGetItem = nullptr;
-  PyObject *CompiledKernel = nullptr;
+  PyTypeObject *CompiledKernel = nullptr;
   PyObject *BaseCompiledGetItem = nullptr;
+  /// What CompiledKernel's class has as `run`, a property, and as
+  /// `launch_metadata`: the base's, or they have been replaced.
+  PyObject *CompiledRun = nullptr;
+  PyObject *CompiledMetadata = nullptr;
+  /// inspect.Parameter.empty
+  PyObject *NoDefault = nullptr;
   PyObject *Knobs = nullptr;
   PyObject *Driver = nullptr;
   PyTypeObject *Constant = nullptr;
@@ -32,12 +41,12 @@ TritonObjects Triton;
 
 // clang-format off
 #define FLAGTREE_DISPATCH_NAMES(X)                                             \
-  X(run) X(grid) X(warmup) X(params) X(name) X(is_constexpr) X(has_default)    \
-  X(default) X(debug) X(runtime) X(compilation) X(instrumentation_mode)        \
+  X(run) X(grid) X(warmup) X(params) X(name) X(is_constexpr) X(default)        \
+  X(self) X(debug) X(runtime) X(compilation) X(instrumentation_mode)        \
   X(active) X(get_current_device) X(get_current_stream) X(pre_run_hooks)       \
   X(device_caches) X(used_global_vals) X(launch_enter_hook)                    \
   X(launch_exit_hook) X(launch_metadata) X(function) X(packed_metadata)        \
-  X(_run) X(_init_handles) X(stream)
+  X(_run) X(_init_handles) X(stream) X(__getitem__)
 // clang-format on
 
 struct InternedNames {
@@ -52,15 +61,14 @@ InternedNames Names;
 /// A compiled kernel and the fingerprint it was found for.
 struct Entry {
   std::vector<uint64_t> Words;
-  Reference Kernel, Launcher, Function, PackedMetadata;
+  Reference Kernel;
   /// The dictionary and key under which Triton keeps the kernel.
   Reference KernelCache, CacheKey;
   /// Objects whose addresses are among the words.
   std::vector<Reference> Constants;
 
   int traverse(visitproc visit, void *arg) const {
-    for (const Reference *Held : {&Kernel, &Launcher, &Function,
-                                  &PackedMetadata, &KernelCache, &CacheKey})
+    for (const Reference *Held : {&Kernel, &KernelCache, &CacheKey})
       Py_VISIT(Held->get());
     for (const Reference &Held : Constants)
       Py_VISIT(Held.get());
@@ -73,9 +81,14 @@ using EntryHandle = std::shared_ptr<const Entry>;
 /// never repeats; remembering starts anew then.
 constexpr size_t MaxEntries = 4096;
 
-/// What is known about one function.
+/// What is known about one function. What it forgets is released last, when the
+/// table is whole again: that may run code that launches the same function.
 struct Table {
+  /// JITFunction.params when it was read.
+  Reference Source;
   std::vector<FunctionParameter> Parameters;
+  /// Whether binding the arguments by name is all that Triton does with them.
+  bool IsPlain = true;
   std::unordered_multimap<uint64_t, EntryHandle> Entries;
   /// The kernel launched last, which mostly is the next one as well.
   EntryHandle Last;
@@ -85,23 +98,29 @@ struct Table {
       return Last;
     const auto [Begin, End] = Entries.equal_range(Print.hash());
     for (auto It = Begin; It != End; ++It)
-      if (Print == It->second->Words)
-        return Last = It->second;
+      if (Print == It->second->Words) {
+        EntryHandle Found = It->second, Forgotten = Found;
+        Last.swap(Forgotten);
+        return Found;
+      }
     return nullptr;
   }
 
-  void remember(const Fingerprint &Print, std::unique_ptr<Entry> New) {
+  void remember(const Fingerprint &Print, EntryHandle New) {
     const uint64_t Hash = Print.hash();
+    EntryHandle Replaced;
+    std::unordered_multimap<uint64_t, EntryHandle> Forgotten;
     const auto [Begin, End] = Entries.equal_range(Hash);
     for (auto It = Begin; It != End; ++It)
       if (Print == It->second->Words) {
+        Replaced.swap(It->second);
         Entries.erase(It);
         break;
       }
     if (Entries.size() >= MaxEntries)
-      Entries.clear();
-    Last = std::move(New);
-    Entries.emplace(Hash, Last);
+      Entries.swap(Forgotten);
+    Entries.emplace(Hash, New);
+    Last.swap(New);
   }
 };
 
@@ -123,16 +142,25 @@ Reference getAttribute(PyObject *Object, PyObject *Name) {
   return Reference(PyObject_GetAttr(Object, Name));
 }
 
-/// 1, 0, or -1 with an exception set.
-int isTrueAttribute(PyObject *Object, PyObject *Name) {
-  const Reference Value = getAttribute(Object, Name);
-  return Value ? PyObject_IsTrue(Value.get()) : -1;
+/// What a class itself has under a name, without its bases. Borrowed; null,
+/// without an exception, if it has nothing.
+PyObject *ownAttribute(PyTypeObject *Class, PyObject *Name) {
+  return PyDict_GetItemWithError(Class->tp_dict, Name);
+}
+
+/// Whether JITFunction.run does more with an argument of this name than pass it
+/// on: it sets the first two by keyword, and the others it takes itself.
+bool isNameOfRun(PyObject *Name) {
+  for (PyObject *Taken : {Names.debug_, Names.instrumentation_mode_,
+                          Names.self_, Names.grid_, Names.warmup_})
+    if (PyUnicode_Compare(Name, Taken) == 0)
+      return true;
+  return false;
 }
 
 /// Reads JITFunction.params.
-bool readParameters(PyObject *Kernel, std::vector<FunctionParameter> &Out) {
-  const Reference Params = getAttribute(Kernel, Names.params_);
-  const Reference Items(Params ? PySequence_Tuple(Params.get()) : nullptr);
+bool readParameters(Table &Out) {
+  const Reference Items(PySequence_Tuple(Out.Source.get()));
   if (!Items)
     return false;
   for (Py_ssize_t I = 0; I != PyTuple_GET_SIZE(Items.get()); ++I) {
@@ -143,30 +171,38 @@ bool readParameters(PyObject *Kernel, std::vector<FunctionParameter> &Out) {
       return false;
     PyUnicode_InternInPlace(&Name);
     Parameter.Name = Reference(Name);
-    const int IsConstexpr = isTrueAttribute(Item, Names.is_constexpr_);
-    const int HasDefault = isTrueAttribute(Item, Names.has_default_);
-    if (IsConstexpr < 0 || HasDefault < 0)
+    Out.IsPlain &= !isNameOfRun(Name);
+    const Reference IsConstexpr = getAttribute(Item, Names.is_constexpr_);
+    const int Constexpr = IsConstexpr ? PyObject_IsTrue(IsConstexpr.get()) : -1;
+    if (Constexpr < 0)
       return false;
-    Parameter.IsConstexpr = IsConstexpr != 0;
-    if (HasDefault) {
-      Parameter.Default = getAttribute(Item, Names.default_);
-      if (!Parameter.Default)
-        return false;
-    }
-    Out.push_back(std::move(Parameter));
+    Parameter.IsConstexpr = Constexpr != 0;
+    // KernelParam.has_default compares the value, whose comparison may be odd.
+    Reference Default = getAttribute(Item, Names.default_);
+    if (!Default)
+      return false;
+    if (Default.get() != Triton.NoDefault)
+      Parameter.Default = std::move(Default);
+    Out.Parameters.push_back(std::move(Parameter));
   }
   return true;
 }
 
-/// The function's table, made at its first use. A new reference.
+/// The function's table, made at its first use and when its parameters are
+/// others. A new reference.
 PyObject *tableOf(PyObject *Kernel) {
-  PyObject *Known = PyObject_GetAttr(Kernel, Names.Table);
-  if (Known && Py_TYPE(Known) == TableType)
-    return Known;
-  Py_XDECREF(Known);
+  Reference Source = getAttribute(Kernel, Names.params_);
+  if (!Source)
+    return nullptr;
+  Reference Known = getAttribute(Kernel, Names.Table);
+  if (Known && Py_TYPE(Known.get()) == TableType &&
+      reinterpret_cast<TableObject *>(Known.get())->Contents->Source.get() ==
+          Source.get())
+    return Known.release();
   PyErr_Clear();
   auto Contents = std::make_unique<Table>();
-  if (!readParameters(Kernel, Contents->Parameters))
+  Contents->Source = std::move(Source);
+  if (!readParameters(*Contents))
     return nullptr;
   PyObject *New = TableType->tp_alloc(TableType, 0);
   if (!New)
@@ -179,16 +215,47 @@ PyObject *tableOf(PyObject *Kernel) {
   return New;
 }
 
-/// What it takes to launch a compiled kernel. Borrowed.
-struct CompiledParts {
-  PyObject *Kernel, *Launcher, *Function, *PackedMetadata;
+/// Whether the methods of CompiledKernel that a launch goes through are the
+/// base's.
+bool compiledKernelIsBase() {
+  return ownAttribute(Triton.CompiledKernel, Names.run_) ==
+             Triton.CompiledRun &&
+         ownAttribute(Triton.CompiledKernel, Names.launch_metadata_) ==
+             Triton.CompiledMetadata;
+}
+
+/// The arguments of one call of a launcher, on the heap if they are many: a
+/// launch may be made inside a launch, as deep as Python allows.
+class LauncherArguments {
+public:
+  static constexpr size_t NumFixed = 9;
+
+  explicit LauncherArguments(size_t Count) : Items(Inline) {
+    if (Count + NumFixed > InlineCapacity) {
+      Large.resize(Count + NumFixed);
+      Items = Large.data();
+    }
+  }
+  LauncherArguments(const LauncherArguments &) = delete;
+  LauncherArguments &operator=(const LauncherArguments &) = delete;
+
+  /// Where the kernel's own arguments are.
+  PyObject **values() { return Items + NumFixed; }
+  PyObject **all() { return Items; }
+
+private:
+  static constexpr size_t InlineCapacity = 40;
+  PyObject *Inline[InlineCapacity];
+  std::vector<PyObject *> Large;
+  PyObject **Items;
 };
 
-/// Launches with the hooks that `Runtime` (knobs.runtime) holds. `GridValue` is
-/// the grid as its owner gave it, and `Axes` its three parts.
-bool launchCompiled(const CompiledParts &Parts, PyObject *Runtime,
-                    PyObject *GridValue, const Reference (&Axes)[3],
-                    PyObject *Stream, PyObject *const *Values, size_t Count) {
+/// Launches `Kernel`, a CompiledKernel, with the hooks that `Runtime`
+/// (knobs.runtime) holds. `GridValue` is the grid as its owner gave it, and
+/// `Axes` its three parts. The values are in `Args` already.
+bool launchCompiled(PyObject *Kernel, PyObject *Runtime, PyObject *GridValue,
+                    const Reference (&Axes)[3], PyObject *Stream,
+                    LauncherArguments &Args, size_t Count) {
   const Reference Enter = getAttribute(Runtime, Names.launch_enter_hook_);
   const Reference Exit = getAttribute(Runtime, Names.launch_exit_hook_);
   if (!Enter || !Exit)
@@ -197,36 +264,39 @@ bool launchCompiled(const CompiledParts &Parts, PyObject *Runtime,
   const int NoExit = isEmptyHook(Exit.get());
   if (NoEnter < 0 || NoExit < 0)
     return false;
-
-  constexpr size_t NumFixed = 9;
-  PyObject *Inline[BoundArguments::Capacity + NumFixed];
-  std::vector<PyObject *> Large;
-  PyObject **Args = Inline;
-  if (Count > BoundArguments::Capacity) {
-    Large.resize(Count + NumFixed);
-    Args = Large.data();
-  }
-  std::copy(Values, Values + Count, Args + NumFixed);
+  // Asked of the kernel each time: whoever puts another launcher or function
+  // there wants it used.
+  Reference Launcher = getAttribute(Kernel, Names._run_);
+  if (!Launcher)
+    return false;
   // Making the metadata costs more than the launch does, so it is made for
-  // hooks only.
+  // hooks only, and for launchers that may do with it what they like.
   Reference Metadata(Py_NewRef(Py_None));
-  if (!NoEnter || !NoExit) {
+  if (!NoEnter || !NoExit || !isLauncher(Launcher.get())) {
     // launch_metadata(kernel, grid, stream, *values)
-    Args[NumFixed - 3] = Parts.Kernel;
-    Args[NumFixed - 2] = GridValue;
-    Args[NumFixed - 1] = Stream;
-    Metadata = Reference(PyObject_VectorcallMethod(
-        Names.launch_metadata_, Args + NumFixed - 3, Count + 3, nullptr));
+    PyObject **First = Args.values() - 3;
+    First[0] = Kernel;
+    First[1] = GridValue;
+    First[2] = Stream;
+    Metadata = Reference(PyObject_VectorcallMethod(Names.launch_metadata_,
+                                                   First, Count + 3, nullptr));
     if (!Metadata)
       return false;
+    Launcher = getAttribute(Kernel, Names.run_);
+    if (!Launcher)
+      return false;
   }
-  PyObject *const Fixed[NumFixed] = {
-      Axes[0].get(),  Axes[1].get(),  Axes[2].get(),
-      Stream,         Parts.Function, Parts.PackedMetadata,
-      Metadata.get(), Enter.get(),    Exit.get()};
-  std::copy(Fixed, Fixed + NumFixed, Args);
+  const Reference Function = getAttribute(Kernel, Names.function_);
+  const Reference Packed = getAttribute(Kernel, Names.packed_metadata_);
+  if (!Function || !Packed)
+    return false;
+  PyObject *const Fixed[LauncherArguments::NumFixed] = {
+      Axes[0].get(), Axes[1].get(),  Axes[2].get(), Stream,    Function.get(),
+      Packed.get(),  Metadata.get(), Enter.get(),   Exit.get()};
+  std::copy(Fixed, Fixed + LauncherArguments::NumFixed, Args.all());
   return static_cast<bool>(Reference(
-      PyObject_Vectorcall(Parts.Launcher, Args, Count + NumFixed, nullptr)));
+      PyObject_Vectorcall(Launcher.get(), Args.all(),
+                          Count + LauncherArguments::NumFixed, nullptr)));
 }
 
 /// The stream that the driver launches on for `Device`.
@@ -251,7 +321,17 @@ public:
            PyObject *KeywordNames)
       : Kernel(Self.Kernel), Grid(Self.Grid),
         Known(*reinterpret_cast<TableObject *>(Self.Table)->Contents),
-        Args(Args), NumPositional(NumPositional), KeywordNames(KeywordNames) {}
+        Args(Args), NumPositional(NumPositional), KeywordNames(KeywordNames),
+        Held(Spare ? std::move(Spare) : std::make_unique<Scratch>()),
+        Bound(Held->Bound), Print(Held->Print) {
+    Bound.clear();
+    Print.clear();
+  }
+
+  ~Dispatch() {
+    if (!Spare)
+      Spare = std::move(Held);
+  }
 
   PyObject *call() {
     HasPrint = takeFingerprint();
@@ -274,6 +354,14 @@ public:
   }
 
 private:
+  /// What a call needs much room for, off the stack: calls may nest.
+  struct Scratch {
+    BoundArguments Bound;
+    Fingerprint Print;
+  };
+  /// One that nobody uses; the GIL guards it.
+  static std::unique_ptr<Scratch> Spare;
+
   /// The fingerprint of the call and of the settings that take part.
   bool takeFingerprint() {
     if (!Bound.bind(Known.Parameters, Args, NumPositional, KeywordNames) ||
@@ -322,7 +410,7 @@ private:
         PyDict_GetItemWithError(Found.KernelCache.get(),
                                 Found.CacheKey.get()) != Found.Kernel.get())
       return false;
-    return globalsAreUnchanged();
+    return compiledKernelIsBase() && globalsAreUnchanged();
   }
 
   /// Compares the globals that the kernel uses. Triton's own way raises for one
@@ -349,8 +437,14 @@ private:
           PyTuple_GET_ITEM(Pair, 1), PyTuple_GET_ITEM(Key, 0))));
       if (!Present)
         return false;
-      if (Present.get() != Compiled &&
-          PyObject_RichCompareBool(Present.get(), Compiled, Py_NE) != 0)
+      // The same object mostly is equal to itself, but a NaN is not.
+      if (Present.get() == Compiled &&
+          (PyLong_CheckExact(Compiled) || PyUnicode_CheckExact(Compiled) ||
+           PyType_CheckExact(Compiled)))
+        continue;
+      const Reference Differs(
+          PyObject_RichCompare(Present.get(), Compiled, Py_NE));
+      if (!Differs || PyObject_IsTrue(Differs.get()) != 0)
         return false;
     }
     return true;
@@ -394,25 +488,22 @@ private:
     const Reference Stream = currentStream(Driver.get(), Device.get());
     if (!Stream)
       return false;
-    Reference Dictionary, GridValue;
-    PyObject *Values[BoundArguments::Capacity];
-    const size_t Count = Bound.size();
-    std::copy(Bound.data(), Bound.data() + Count, Values);
+    Reference Values, GridValue;
+    size_t Count = Bound.size();
+    PyObject *const *First = Bound.data();
     if (PyCallable_Check(Grid)) {
+      Reference Dictionary;
       GridValue = callGrid(Dictionary);
       if (!GridValue)
         return false;
-      // The function may have put other values into its dictionary.
-      for (size_t I = 0; I != Count; ++I) {
-        Values[I] = PyDict_GetItemWithError(Dictionary.get(),
-                                            Known.Parameters[I].Name.get());
-        if (!Values[I]) {
-          if (!PyErr_Occurred())
-            PyErr_Format(PyExc_KeyError, "the grid function removed %R",
-                         Known.Parameters[I].Name.get());
-          return false;
-        }
-      }
+      // The function may have put other values into its dictionary. What is
+      // there now is what Triton passes on, in that order.
+      const Reference List(PyDict_Values(Dictionary.get()));
+      Values = Reference(List ? PyList_AsTuple(List.get()) : nullptr);
+      if (!Values)
+        return false;
+      Count = static_cast<size_t>(PyTuple_GET_SIZE(Values.get()));
+      First = &PyTuple_GET_ITEM(Values.get(), 0);
     } else {
       GridValue = Reference(Py_NewRef(Grid));
     }
@@ -420,10 +511,10 @@ private:
     for (Py_ssize_t Axis = 0; Axis != 3; ++Axis)
       if (!gridAxis(GridValue.get(), Axis, Axes[Axis]))
         return false;
-    return launchCompiled({Found.Kernel.get(), Found.Launcher.get(),
-                           Found.Function.get(), Found.PackedMetadata.get()},
-                          Runtime.get(), GridValue.get(), Axes, Stream.get(),
-                          Values, Count);
+    LauncherArguments Given(Count);
+    std::copy(First, First + Count, Given.values());
+    return launchCompiled(Found.Kernel.get(), Runtime.get(), GridValue.get(),
+                          Axes, Stream.get(), Given, Count);
   }
 
   /// kernel.run(*args, grid=grid, warmup=False, **kwargs)
@@ -455,17 +546,14 @@ private:
   /// Remembers what Triton launched, if it is a kernel that can be launched
   /// from here.
   bool remember(PyObject *Compiled) {
-    if (reinterpret_cast<PyObject *>(Py_TYPE(Compiled)) !=
-        Triton.CompiledKernel)
+    if (Py_TYPE(Compiled) != Triton.CompiledKernel)
       return true;
     auto New = std::make_unique<Entry>();
     New->Kernel = Reference(Py_NewRef(Compiled));
-    New->Launcher = getAttribute(Compiled, Names._run_);
-    New->Function = getAttribute(Compiled, Names.function_);
-    New->PackedMetadata = getAttribute(Compiled, Names.packed_metadata_);
-    if (!New->Launcher || !New->Function || !New->PackedMetadata)
+    const Reference Launcher = getAttribute(Compiled, Names._run_);
+    if (!Launcher)
       return false;
-    if (!isLauncher(New->Launcher.get()))
+    if (!isLauncher(Launcher.get()))
       return true;
     const Reference Caches = getAttribute(Kernel, Names.device_caches_);
     if (!Caches)
@@ -503,14 +591,37 @@ private:
   PyObject *const *Args;
   size_t NumPositional;
   PyObject *KeywordNames;
-  BoundArguments Bound;
-  Fingerprint Print;
+  std::unique_ptr<Scratch> Held;
+  BoundArguments &Bound;
+  Fingerprint &Print;
   bool HasPrint = false;
   Reference Runtime, Driver, Device;
 };
 
+std::unique_ptr<Dispatch::Scratch> Dispatch::Spare;
+
+/// Counts a call against Python's limit of nesting, as a call of a Python
+/// function would be.
+class NestedCall {
+public:
+  NestedCall() : Entered(!Py_EnterRecursiveCall(" while launching a kernel")) {}
+  ~NestedCall() {
+    if (Entered)
+      Py_LeaveRecursiveCall();
+  }
+  NestedCall(const NestedCall &) = delete;
+  NestedCall &operator=(const NestedCall &) = delete;
+  explicit operator bool() const { return Entered; }
+
+private:
+  bool Entered;
+};
+
 PyObject *callGridObject(PyObject *Self, PyObject *const *Args, size_t NArgsF,
                          PyObject *KeywordNames) {
+  const NestedCall Nested;
+  if (!Nested)
+    return nullptr;
   try {
     return Dispatch(*reinterpret_cast<GridObject *>(Self), Args,
                     static_cast<size_t>(PyVectorcall_NARGS(NArgsF)),
@@ -549,21 +660,12 @@ void deallocateGrid(PyObject *Self) {
 /// `compiled[grid]`, for a kernel that is loaded.
 struct CompiledGridObject {
   PyObject_HEAD vectorcallfunc Call;
-  PyObject *Held[5];
+  PyObject *Kernel;
+  PyObject *Grid;
 };
 PyTypeObject *CompiledGridType = nullptr;
 
-/// What Held holds.
-enum HeldByCompiledGrid {
-  HeldKernel,
-  HeldLauncher,
-  HeldFunction,
-  HeldPackedMetadata,
-  HeldGrid,
-  NumHeld
-};
-
-bool launchCompiledGrid(PyObject *const *Held, PyObject *const *Args,
+bool launchCompiledGrid(const CompiledGridObject &Self, PyObject *const *Args,
                         size_t NumPositional, PyObject *KeywordNames) {
   PyObject *Given = Py_None;
   if (KeywordNames && PyTuple_GET_SIZE(KeywordNames) != 0) {
@@ -594,23 +696,26 @@ bool launchCompiledGrid(PyObject *const *Held, PyObject *const *Args,
   Reference Axes[3];
   for (Py_ssize_t Axis = 0; Axis != 3; ++Axis) {
     const Reference Index(PyLong_FromSsize_t(Axis));
-    Axes[Axis] = Reference(Index ? PyObject_GetItem(Held[HeldGrid], Index.get())
-                                 : nullptr);
+    Axes[Axis] =
+        Reference(Index ? PyObject_GetItem(Self.Grid, Index.get()) : nullptr);
     if (!Axes[Axis])
       return false;
   }
-  return launchCompiled({Held[HeldKernel], Held[HeldLauncher],
-                         Held[HeldFunction], Held[HeldPackedMetadata]},
-                        Runtime.get(), Held[HeldGrid], Axes, Stream.get(), Args,
-                        NumPositional);
+  LauncherArguments Values(NumPositional);
+  std::copy(Args, Args + NumPositional, Values.values());
+  return launchCompiled(Self.Kernel, Runtime.get(), Self.Grid, Axes,
+                        Stream.get(), Values, NumPositional);
 }
 
 PyObject *callCompiledGrid(PyObject *Self, PyObject *const *Args, size_t NArgsF,
                            PyObject *KeywordNames) {
+  const NestedCall Nested;
+  if (!Nested)
+    return nullptr;
   try {
-    if (!launchCompiledGrid(
-            reinterpret_cast<CompiledGridObject *>(Self)->Held, Args,
-            static_cast<size_t>(PyVectorcall_NARGS(NArgsF)), KeywordNames))
+    if (!launchCompiledGrid(*reinterpret_cast<CompiledGridObject *>(Self), Args,
+                            static_cast<size_t>(PyVectorcall_NARGS(NArgsF)),
+                            KeywordNames))
       return nullptr;
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
@@ -619,15 +724,17 @@ PyObject *callCompiledGrid(PyObject *Self, PyObject *const *Args, size_t NArgsF,
 }
 
 int traverseCompiledGrid(PyObject *Self, visitproc visit, void *arg) {
+  const auto &Object = *reinterpret_cast<CompiledGridObject *>(Self);
   Py_VISIT(Py_TYPE(Self));
-  for (PyObject *Held : reinterpret_cast<CompiledGridObject *>(Self)->Held)
-    Py_VISIT(Held);
+  Py_VISIT(Object.Kernel);
+  Py_VISIT(Object.Grid);
   return 0;
 }
 
 int clearCompiledGrid(PyObject *Self) {
-  for (PyObject *&Held : reinterpret_cast<CompiledGridObject *>(Self)->Held)
-    Py_CLEAR(Held);
+  auto &Object = *reinterpret_cast<CompiledGridObject *>(Self);
+  Py_CLEAR(Object.Kernel);
+  Py_CLEAR(Object.Grid);
   return 0;
 }
 
@@ -644,6 +751,7 @@ int traverseTable(PyObject *Self, visitproc visit, void *arg) {
   const Table *Contents = reinterpret_cast<TableObject *>(Self)->Contents;
   if (!Contents)
     return 0;
+  Py_VISIT(Contents->Source.get());
   for (const FunctionParameter &Parameter : Contents->Parameters)
     Py_VISIT(Parameter.Default.get());
   for (const auto &[Hash, Held] : Contents->Entries)
@@ -722,6 +830,18 @@ PyType_Spec TableSpec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     TableSlots};
 
+/// Base.__get__(kernel)(grid), as Python calls a method that a class holds.
+PyObject *callReplaced(PyObject *Base, PyObject *const *Args) {
+  if (PyFunction_Check(Base))
+    return PyObject_Vectorcall(Base, Args, 2, nullptr);
+  const descrgetfunc Get = Py_TYPE(Base)->tp_descr_get;
+  const Reference Held(Py_NewRef(Base));
+  const Reference Method(
+      Get ? Get(Base, Args[0], reinterpret_cast<PyObject *>(Py_TYPE(Args[0])))
+          : Py_NewRef(Base));
+  return Method ? PyObject_CallOneArg(Method.get(), Args[1]) : nullptr;
+}
+
 /// JITFunction.__getitem__(self, grid)
 PyObject *getItem(PyObject *, PyObject *const *Args, Py_ssize_t NumArgs) {
   if (NumArgs != 2) {
@@ -730,8 +850,17 @@ PyObject *getItem(PyObject *, PyObject *const *Args, Py_ssize_t NumArgs) {
     return nullptr;
   }
   PyObject *Kernel = Args[0];
-  if (reinterpret_cast<PyObject *>(Py_TYPE(Kernel)) != Triton.JITFunction)
-    return PyObject_Vectorcall(Triton.BaseGetItem, Args, 2, nullptr);
+  // What somebody has put in the place of the base's method since goes first.
+  PyObject *Base = ownAttribute(Triton.KernelInterface, Names.__getitem___);
+  if (!Base) {
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "%R has no method __getitem__ any more",
+                   Triton.KernelInterface);
+    return nullptr;
+  }
+  if (Base != Triton.BaseGetItem ||
+      reinterpret_cast<PyObject *>(Py_TYPE(Kernel)) != Triton.JITFunction)
+    return callReplaced(Base, Args);
   Reference Known;
   try {
     Known = Reference(tableOf(Kernel));
@@ -740,6 +869,8 @@ PyObject *getItem(PyObject *, PyObject *const *Args, Py_ssize_t NumArgs) {
   }
   if (!Known)
     return nullptr;
+  if (!reinterpret_cast<TableObject *>(Known.get())->Contents->IsPlain)
+    return callReplaced(Base, Args);
   PyObject *New = GridType->tp_alloc(GridType, 0);
   if (!New)
     return nullptr;
@@ -760,16 +891,12 @@ PyObject *getCompiledItem(PyObject *, PyObject *const *Args,
     return nullptr;
   }
   PyObject *Kernel = Args[0];
-  if (reinterpret_cast<PyObject *>(Py_TYPE(Kernel)) == Triton.CompiledKernel) {
+  if (Py_TYPE(Kernel) == Triton.CompiledKernel && compiledKernelIsBase()) {
     const Reference Loaded(
         PyObject_CallMethodNoArgs(Kernel, Names._init_handles_));
-    Reference Launcher =
+    const Reference Launcher =
         Loaded ? getAttribute(Kernel, Names._run_) : Reference();
-    Reference Function =
-        Launcher ? getAttribute(Kernel, Names.function_) : Reference();
-    Reference Packed =
-        Function ? getAttribute(Kernel, Names.packed_metadata_) : Reference();
-    if (!Packed)
+    if (!Launcher)
       return nullptr;
     if (isLauncher(Launcher.get())) {
       PyObject *New = CompiledGridType->tp_alloc(CompiledGridType, 0);
@@ -777,11 +904,8 @@ PyObject *getCompiledItem(PyObject *, PyObject *const *Args,
         return nullptr;
       auto *Object = reinterpret_cast<CompiledGridObject *>(New);
       Object->Call = callCompiledGrid;
-      Object->Held[HeldKernel] = Py_NewRef(Kernel);
-      Object->Held[HeldLauncher] = Launcher.release();
-      Object->Held[HeldFunction] = Function.release();
-      Object->Held[HeldPackedMetadata] = Packed.release();
-      Object->Held[HeldGrid] = Py_NewRef(Args[1]);
+      Object->Kernel = Py_NewRef(Kernel);
+      Object->Grid = Py_NewRef(Args[1]);
       return New;
     }
   }
@@ -789,16 +913,34 @@ PyObject *getCompiledItem(PyObject *, PyObject *const *Args,
 }
 
 PyObject *bindDispatch(PyObject *, PyObject *Args) {
-  PyObject *Constant;
+  PyObject *Interface, *Compiled, *Constant;
   TritonObjects Given;
-  if (!PyArg_ParseTuple(Args, "OOOOOOOO!", &Given.JITFunction, &Given.Run,
-                        &Given.BaseGetItem, &Given.CompiledKernel,
+  if (!PyArg_ParseTuple(Args, "OOO!O!OOOO!O", &Given.JITFunction, &Given.Run,
+                        &PyType_Type, &Interface, &PyType_Type, &Compiled,
                         &Given.BaseCompiledGetItem, &Given.Knobs, &Given.Driver,
-                        &PyType_Type, &Constant))
+                        &PyType_Type, &Constant, &Given.NoDefault))
     return nullptr;
+  Given.KernelInterface = reinterpret_cast<PyTypeObject *>(Interface);
+  Given.CompiledKernel = reinterpret_cast<PyTypeObject *>(Compiled);
   Given.Constant = reinterpret_cast<PyTypeObject *>(Constant);
+  for (const auto &[Slot, Class, Name] :
+       {std::tuple{&Given.BaseGetItem, Given.KernelInterface,
+                   Names.__getitem___},
+        std::tuple{&Given.CompiledRun, Given.CompiledKernel, Names.run_},
+        std::tuple{&Given.CompiledMetadata, Given.CompiledKernel,
+                   Names.launch_metadata_}}) {
+    *Slot = ownAttribute(Class, Name);
+    if (!*Slot) {
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%R itself has no %U", Class, Name);
+      return nullptr;
+    }
+  }
   // Kept for good; what was bound before may be in use by another thread.
   Py_INCREF(Args);
+  for (PyObject *Kept :
+       {Given.BaseGetItem, Given.CompiledRun, Given.CompiledMetadata})
+    Py_INCREF(Kept);
   Triton = Given;
   Py_RETURN_NONE;
 }

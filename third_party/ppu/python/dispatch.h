@@ -13,7 +13,16 @@
 //  compiled
 //    for at every call, and TRITON_DEBUG and the instrumentation mode are part
 //    of what a kernel is found by.
-//  - Device and stream are asked of the active driver at every call.
+//  - Device and stream are asked of the active driver at every call, and the
+//  launcher, the function and its packed metadata of the compiled kernel.
+//  - A method of Triton's that a launch goes through and that somebody has
+//  replaced is called: JITFunction.run, KernelInterface.__getitem__ and
+//  CompiledKernel's run and launch_metadata are looked at before they are
+//  passed over. launch_metadata alone is left out where no hook is there to
+//  see it.
+//  - A function with a parameter that JITFunction.run sets or takes itself
+//  (such as `debug`) is left to Triton altogether.
+//  - Calls may nest as deep as Python functions may.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +35,9 @@
 namespace flagtree::python {
 
 /// Creates the types and adds to `Module`:
-///  - `bind_dispatch(jit_function, run, getitem, compiled_kernel,
-///    compiled_getitem, knobs, driver, constant)`: what dispatch needs of
-///    Triton; the two getitems are the base's. Called once;
+///  - `bind_dispatch(jit_function, run, kernel_interface, compiled_kernel,
+///    compiled_getitem, knobs, driver, constant, no_default)`: what dispatch
+///    needs of Triton, whose methods still are the base's. Called once;
 ///  - `grid_launcher`: what to set as `JITFunction.__getitem__`;
 ///  - `compiled_grid_launcher`: what to set as `CompiledKernel.__getitem__`;
 ///  - `fingerprint(function, args, kwargs)`: the words of a call as bytes, or

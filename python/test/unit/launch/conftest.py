@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flagtree_simulator import Call, Simulator
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
 class Session:
