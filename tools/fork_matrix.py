@@ -178,6 +178,7 @@ MARKS = {
     "H": "no answer within the time limit",
     "C": "the process crashed",
     "X": "the process did not come to be",
+    "T": "not asked: --time was over",
 }
 
 
@@ -277,6 +278,7 @@ class Matrix:
         self.options = options
         self.temporary = tempfile.TemporaryDirectory(prefix="fork-matrix-")
         self.root = Path(self.temporary.name)
+        self.deadline = time.monotonic() + self.options.time
         self.machine = self.look_at_machine()
         self.triton = self.look_at_triton()
 
@@ -333,11 +335,16 @@ class Matrix:
         attempt = 0
         one_by_one = False
         while remaining := [question for question in QUESTIONS if question not in cells]:
+            if time.monotonic() >= self.deadline:
+                cells |= {question: Cell("wrong", "T", "not asked") for question in remaining}
+                break
             work = self.root / f"row{index}.{attempt}"
             work.mkdir()
             attempt += 1
             asked = remaining[:1] if one_by_one else remaining
             judged = self.play_once(row, asked, work, one_by_one)
+            if time.monotonic() >= self.deadline:
+                continue  # it may have been cut short, so what it left says nothing
             if judged is None and not one_by_one:
                 one_by_one = True
             elif not judged:
@@ -385,7 +392,8 @@ class Matrix:
             env["FLAGTREE_MATRIX_PRELOAD"] = json.dumps(preload)
         (work / "row.json").write_text(json.dumps(spec))
         started = time.monotonic()
-        self.run_worker(work, env, 60 + self.options.limit * (len(questions) + 1))
+        limit = 60 + self.options.limit * (len(questions) + 1)
+        self.run_worker(work, env, max(0.1, min(limit, self.deadline - started)))
         if self.options.verbose:
             print(f"{time.monotonic() - started:6.1f} s  {row.label}", file=sys.stderr)
         lines = []
@@ -557,6 +565,13 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="rows at once")
     parser.add_argument(
         "--limit", type=float, default=60, metavar="SECONDS", help="time for one question"
+    )
+    parser.add_argument(
+        "--time",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="after this, what was not asked counts as not right",
     )
     parser.add_argument("--wrong", action="store_true", help="say what is wrong in each wrong cell")
     parser.add_argument("--verbose", action="store_true", help="tell each row's duration")
