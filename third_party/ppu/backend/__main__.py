@@ -1,7 +1,8 @@
 """`python -m triton.backends.ppu`: the report on this tree, this host and this process.
 
 By default it only asks and initializes nothing. The exit status is 0 where the tree can do its job
-here, 1 where something keeps it from that (the report says what), 2 for wrong usage.
+here, 1 where something keeps it from that (the report says what) or the report cannot be
+written, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -99,21 +101,57 @@ def scalar(value: Any) -> str:
     return str(value)
 
 
+def write(text: str, path: str | None, shown: str = "") -> bool:
+    """Writes a report, with what the encoding lacks, or what is no text at all, as escapes.
+
+    Args:
+        text: the report.
+        path: the file; None for standard output, whose reader may have gone: that is no fault.
+        shown: what a message calls the file.
+
+    Returns:
+        Whether it was written, or was not wanted; else standard error says why.
+    """
+    try:
+        if path is not None:
+            with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(text + "\n")
+        elif sys.stdout is not None:
+            encoding = sys.stdout.encoding or "utf-8"
+            print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    except OSError as error:
+        if path is None:
+            # What is buffered cannot be written when the interpreter ends, either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return True
+        reason = error.strerror or str(error)
+        print(f"cannot write {shown or path}: {reason}", file=sys.stderr)
+        return False
+    return True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     options = parse(arguments)
+    path = ""
+    if options.selftest:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        path = options.output or f"flagtree-ppu-selftest-{now:%Y%m%d-%H%M%S}.txt"
+        # The tests take long, so that this is found out before.
+        if not write("the selftest has not ended", path):
+            return 2
     result = run(options)
     text = json.dumps(result, indent=2, default=str) if options.json else ""
     if not options.json:
         text = "\n".join(as_text(result))
-    print(text)
-    if options.selftest:
-        now = datetime.datetime.now(datetime.timezone.utc)
-        path = options.output or f"flagtree-ppu-selftest-{now:%Y%m%d-%H%M%S}.txt"
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
-        print(f"written to {path}", file=sys.stderr)
-    return 1 if result["problems"] else 0
+    written = write(text, None, "the report")
+    if path:
+        kept = write(text, path)
+        if kept:
+            print(f"written to {path}", file=sys.stderr)
+        written = written and kept
+    return 1 if result["problems"] or not written else 0
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def device_for_children(device: int | None = None) -> Iterator[None]:
     ordinal = _checked_ordinal(device)
     with _spawning:
         before = os.environ.get("FLAGTREE_PPU_DEVICE")
-        if not _device.hold_device_variable(before):
+        if not _device.hold_device_variable(None if before is None else os.fsencode(before)):
             raise ValueError(f"FLAGTREE_PPU_DEVICE is too long to be an ordinal: {before!r}")
         os.environ["FLAGTREE_PPU_DEVICE"] = str(ordinal)
         try:

@@ -208,7 +208,7 @@ def cache() -> Part:
 
     directory = triton.knobs.cache.dir
     existing = directory
-    while existing and not os.path.isdir(existing):
+    while existing and not os.path.lexists(existing):
         existing = os.path.dirname(existing)
     entries = 0
     if os.path.isdir(directory):
@@ -218,7 +218,8 @@ def cache() -> Part:
     return {
         "directory": directory,
         "exists": os.path.isdir(directory),
-        "writable": os.access(existing or "/", os.W_OK | os.X_OK),
+        "writable": os.path.isdir(existing or ".")
+        and os.access(existing or ".", os.W_OK | os.X_OK),
         "entries": entries,
         "manager": manager.__name__ if manager else "FileCacheManager",
     }

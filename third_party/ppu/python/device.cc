@@ -119,27 +119,40 @@ int torchDevice() {
 
 // --- the current device ------------------------------------------------------
 
-// Has errors.py raise the exception for an answer. Always leaves one set.
-void raiseFromPython(const char *Function, const py::tuple &Arguments) {
+// A str of what comes from the environment, the file system or a library and
+// may be no UTF-8: bytes that are not are written as \xff.
+py::str readable(const std::string &Text) {
+  PyObject *Decoded = PyUnicode_DecodeUTF8(
+      Text.data(), static_cast<Py_ssize_t>(Text.size()), "backslashreplace");
+  if (!Decoded)
+    throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(Decoded);
+}
+
+// Has errors.py raise the exception for an answer. Always leaves one set: the
+// callers are C functions that no C++ exception may leave.
+template <typename... Arguments>
+void raiseFromPython(const char *Function, Arguments &&...Given) noexcept {
   try {
-    py::module_::import(ErrorsModule).attr(Function)(*Arguments);
+    py::module_::import(ErrorsModule)
+        .attr(Function)(std::forward<Arguments>(Given)...);
     PyErr_SetString(PyExc_SystemError, "an error function of the PPU backend "
                                        "returned without raising");
   } catch (py::error_already_set &Error) {
     Error.restore();
+  } catch (const std::exception &Error) {
+    PyErr_SetString(PyExc_RuntimeError, Error.what());
   }
 }
 
 void raiseOrdinal(const OrdinalAnswer &Answer, int Count) {
   if (Answer.Error == OrdinalError::Driver) {
-    raiseFromPython(
-        "raise_driver_error",
-        py::make_tuple("CtxGetDevice", static_cast<int>(Answer.DriverAnswer)));
+    raiseFromPython("raise_driver_error", "CtxGetDevice",
+                    static_cast<int>(Answer.DriverAnswer));
     return;
   }
   const char *Text = forkstate::deviceVariable();
-  raiseFromPython("raise_device_variable",
-                  py::make_tuple(Text ? Text : "", Count));
+  raiseFromPython("raise_device_variable", readable(Text ? Text : ""), Count);
 }
 
 // The answer where the context alone does not settle it. On a host with several
@@ -203,10 +216,9 @@ void flagtree::python::requireUsable() {
   }
   if (Answer.Kind == Usability::Usable)
     return;
-  raiseFromPython("raise_unusable",
-                  py::make_tuple(static_cast<int>(Answer.Kind), Answer.Text,
-                                 static_cast<int>(Answer.DriverAnswer),
-                                 Answer.Initializer, Answer.ProvenByInit));
+  raiseFromPython("raise_unusable", static_cast<int>(Answer.Kind),
+                  readable(Answer.Text), static_cast<int>(Answer.DriverAnswer),
+                  Answer.Initializer, Answer.ProvenByInit);
   throw py::error_already_set();
 }
 
@@ -311,8 +323,8 @@ py::dict presenceAsDict() {
   Result["visible"] = Answer.Visible.Count;
   Result["source"] = Sources[static_cast<int>(Answer.Source)];
   Result["reason"] = Reasons[static_cast<int>(Answer.Absent)];
-  Result["driver"] = Answer.DriverPath;
-  Result["explanation"] = Answer.Explanation;
+  Result["driver"] = readable(Answer.DriverPath);
+  Result["explanation"] = readable(Answer.Explanation);
   return Result;
 }
 
@@ -331,7 +343,7 @@ py::dict capabilityAsDict(int Ordinal) {
   Result["source"] = sourceName(Answer.Source);
   Result["reason"] = Reasons[static_cast<int>(Answer.Why)];
   Result["driver_answer"] = static_cast<int>(Answer.DriverAnswer);
-  Result["detail"] = Answer.Detail;
+  Result["detail"] = readable(Answer.Detail);
   return Result;
 }
 
@@ -438,7 +450,7 @@ void init_triton_ppu_device(py::module_ &&m) {
         if (!Calls)
           return py::none();
         py::dict Result;
-        Result["path"] = Calls->Path;
+        Result["path"] = readable(Calls->Path);
         Result["abi"] = abiPrefix(Calls->Abi);
         Result["version"] = Calls->DriverVersion;
         return Result;

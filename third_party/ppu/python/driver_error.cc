@@ -2,6 +2,8 @@
 
 #include "driver_error.h"
 
+#include "python_reference.h"
+
 using namespace flagtree;
 
 void python::raiseDriverError(const EntryPoints &Driver,
@@ -13,5 +15,9 @@ void python::raiseDriverError(const EntryPoints &Driver,
     Text += "\nThe device reports this kind of error at whichever call comes "
             "next, so it may stem from an earlier launch; with "
             "CUDA_LAUNCH_BLOCKING=1 each launch reports its own";
-  PyErr_SetString(PyExc_RuntimeError, Text.c_str());
+  // The driver's own words, or a kernel's name, may be no UTF-8.
+  const Reference Message(PyUnicode_DecodeUTF8(
+      Text.data(), static_cast<Py_ssize_t>(Text.size()), "backslashreplace"));
+  if (Message)
+    PyErr_SetObject(PyExc_RuntimeError, Message.get());
 }

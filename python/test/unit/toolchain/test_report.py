@@ -206,3 +206,75 @@ def test_usage() -> None:
     assert "usage: python -m triton.backends.ppu" in done.stderr
     assert report("--tests", "x").returncode == 2
     assert report("--help").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_a_reader_that_goes_away_is_no_fault(
+    simulator: Callable[..., Any], arguments: tuple[str, ...]
+) -> None:
+    """`python -m triton.backends.ppu | head -1` ends quietly, as if all had been read."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "triton.backends.ppu", *arguments],
+        env=simulator().environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=300,
+        check=False,
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path, simulator: Callable[..., Any]) -> None:
+    """A full disk or a bad path is one line on standard error; the path is tried at the start."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "triton.backends.ppu"],
+            env=simulator().environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.stderr == "cannot write the report: No space left on device\n"
+    assert done.returncode == 1
+    for path, reason in (
+        (tmp_path / "missing" / "file", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+    ):
+        done = report("--selftest", "--json", "--output", str(path), env=simulator().environment())
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"cannot write {path}: {reason}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_values_that_are_no_text_are_escaped(
+    simulator: Callable[..., Any], encoding: str, arguments: tuple[str, ...]
+) -> None:
+    environment = simulator().environment()
+    environment["CUDA_DEVICE_ORDER"] = os.fsdecode(b"\xff\xc3\xa9")
+    environment["PYTHONIOENCODING"] = encoding
+    done = subprocess.run(
+        [sys.executable, "-m", "triton.backends.ppu", *arguments],
+        env=environment,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"CUDA_DEVICE_ORDER" in done.stdout
+
+
+def test_a_cache_directory_that_is_a_file(tmp_path: Path, simulator: Callable[..., Any]) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        environment = {**simulator().environment(), "TRITON_CACHE_DIR": str(path)}
+        done = report("--json", env=environment)
+        assert parsed(done)["cache"]["writable"] is False
+        assert f"cache: {path} cannot be written" in parsed(done)["problems"]
+        assert done.returncode == 1
