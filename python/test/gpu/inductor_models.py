@@ -232,8 +232,9 @@ def wait_for_pool() -> None:
 
 def main(output: str) -> int:
     """Runs all cases and writes their results; returns 0 whether or not they pass."""
-    import triton
     from torch._inductor import config
+
+    import triton
 
     torch.cuda.init()
     torch.zeros(1, device="cuda")
