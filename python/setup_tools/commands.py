@@ -128,6 +128,16 @@ def _wheel_path(directory: str | None, dist_info: Path, tag: str) -> Path:
     return Path(directory or "dist").absolute() / f"{name}-{tag}.whl"
 
 
+def path_line(directory: str) -> str:
+    """Return the line of a .pth file that puts ``directory`` where imports find it behind the
+    standard library - so that PYTHONPATH still comes first, as with any installed package - but in
+    front of all installed packages, a stock Triton among them."""
+    return (
+        "import os, sys; sys.path.insert("
+        f"sys.path.index(os.path.dirname(os.__file__)) + 1, {directory!r})\n"
+    )
+
+
 class BuildTree(build_py):
     """``build_py``: base, overlay and compiled files, staged in the build directory."""
 
@@ -177,8 +187,7 @@ class PackWheel(bdist_wheel):
 
 class EditableTree(editable_wheel):
     """``editable_wheel``: the tree is staged in the build directory with links to the Python
-    sources, and the wheel puts that directory in front of the installed packages, so that a stock
-    Triton beside it does not win."""
+    sources, and the wheel puts that directory in front of the installed packages."""
 
     def run(self) -> None:
         tree = _tree(self)
@@ -200,8 +209,7 @@ class EditableTree(editable_wheel):
             dist_info = _metadata_directory(self, Path(temporary))
             path = _wheel_path(self.dist_dir, dist_info, tag)
             with WheelWriter(path, dist_info.name) as writer:
-                line = f"import sys; sys.path.insert(0, {directory!r})\n"
-                writer.add_bytes("__editable__flagtree.pth", line.encode("utf-8"))
+                writer.add_bytes("__editable__flagtree.pth", path_line(directory).encode("utf-8"))
                 add_metadata(writer, dist_info, tag, tree.prepared.licenses())
         note(f"installed in place from {directory}")
 

@@ -57,7 +57,8 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.parametrize("capability", [80, 89, 90, 100])
+# Not 100: the tree leaves out `ptxas-blackwell`, which assembles for it.
+@pytest.mark.parametrize("capability", [80, 89, 90])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "fp16", "bf16", "fp32", "fp64"])
 def test_element_types(element: str, capability: int) -> None:
     memory = {"fp": "f"}.get(element[:2], element[:2]) + element[2:]

@@ -272,6 +272,11 @@ def test_editable(
     module.write_text(module.read_text() + "\nEDITED = 'at once'\n")
     code = "import triton.backends.ppu; print(triton.backends.ppu.EDITED)"
     assert run([builder.python, "-c", code], cwd=tmp_path) == "at once\n"
+    # PYTHONPATH comes before what is installed, as always.
+    (tmp_path / "first/triton").mkdir(parents=True)
+    (tmp_path / "first/triton/__init__.py").write_text("print('first')\n")
+    settings = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path / "first")}
+    assert run([builder.python, "-c", "import triton"], settings, tmp_path) == "first\n"
     builder.pip("uninstall", "-y", "flagtree")
     assert not list(builder.site.glob("*flagtree*"))
 
