@@ -132,8 +132,9 @@ def path_line(directory: str) -> str:
     """Return the line of a .pth file that puts ``directory`` where imports find it behind the
     standard library - so that PYTHONPATH still comes first, as with any installed package - but in
     front of all installed packages, a stock Triton among them."""
+    # `site` reads the file twice in a virtual environment.
     return (
-        "import os, sys; sys.path.insert("
+        f"import os, sys; {directory!r} in sys.path or sys.path.insert("
         f"sys.path.index(os.path.dirname(os.__file__)) + 1, {directory!r})\n"
     )
 
