@@ -157,5 +157,8 @@ LaunchPlan::create(const std::vector<SignatureEntry> &Signature,
     return std::nullopt;
   }
   Plan.ParameterCount = Builder.parameters() + 2;
+  Plan.Steps.reserve(Plan.Arguments.size());
+  for (const Argument &Arg : Plan.Arguments)
+    Plan.Steps.push_back({Arg.Kind, Arg.Parameter});
   return Plan;
 }

@@ -94,6 +94,15 @@ struct Argument {
   std::vector<Argument> Elements;
 };
 
+/// What a launch needs of an argument that is given in its plainest form: an
+/// Argument without all that is there for messages and for the other forms, so
+/// that a plan of any usual size is a few cache lines.
+struct ArgumentStep {
+  ArgumentKind Kind = ArgumentKind::Constexpr;
+  uint32_t Parameter = 0;
+};
+static_assert(sizeof(ArgumentStep) == 8);
+
 /// The integers an argument of `Kind` can hold. UInt64 answers the signed
 /// range from zero; its upper half needs a check of its own.
 constexpr IntegerRange integerRange(ArgumentKind Kind) noexcept {
@@ -135,6 +144,9 @@ public:
 
   const std::vector<Argument> &arguments() const noexcept { return Arguments; }
 
+  /// One step per argument, in the same order.
+  const std::vector<ArgumentStep> &steps() const noexcept { return Steps; }
+
   /// Number of kernel parameters, the two scratch pointers included.
   uint32_t parameterCount() const noexcept { return ParameterCount; }
 
@@ -145,6 +157,7 @@ private:
   LaunchPlan() = default;
 
   std::vector<Argument> Arguments;
+  std::vector<ArgumentStep> Steps;
   uint32_t ParameterCount = 0;
 };
 
@@ -162,8 +175,12 @@ public:
       Slots = HeapSlots.get();
       Addresses = HeapAddresses.get();
     }
+    // Locals, since what is stored here could be these members for all that the
+    // compiler knows.
+    uint64_t *const Values = Slots;
+    void **const Pointers = Addresses;
     for (uint32_t I = 0; I != Count; ++I)
-      Addresses[I] = &Slots[I];
+      Pointers[I] = &Values[I];
   }
   ParameterBuffer(const ParameterBuffer &) = delete;
   ParameterBuffer &operator=(const ParameterBuffer &) = delete;

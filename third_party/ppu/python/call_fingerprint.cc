@@ -4,6 +4,7 @@
 
 #include "dlpack_exchange.h"
 #include "launch_arguments.h"
+#include "quick_integer.h"
 
 using namespace flagtree;
 using namespace flagtree::python;
@@ -147,7 +148,7 @@ bool Fingerprint::addArgument(PyObject *Object) {
   }
   if (PyLong_CheckExact(Object)) {
     int Overflow;
-    const long long Value = PyLong_AsLongLongAndOverflow(Object, &Overflow);
+    const int64_t Value = integerValue(Object, Overflow);
     // Which type it fits, whether it is a multiple, whether it is one.
     uint64_t Class = 0;
     if (Overflow > 0) {
@@ -161,11 +162,10 @@ bool Fingerprint::addArgument(PyObject *Object) {
       return false;
     } else {
       const bool Fits32 = INT32_MIN <= Value && Value <= INT32_MAX;
-      Class =
-          (Fits32 ? 2 : 3) |
-          static_cast<uint64_t>(Value % static_cast<long long>(Divisor) == 0)
-              << 8 |
-          static_cast<uint64_t>(Value == 1) << 9;
+      Class = (Fits32 ? 2 : 3) |
+              static_cast<uint64_t>(Value % static_cast<int64_t>(Divisor) == 0)
+                  << 8 |
+              static_cast<uint64_t>(Value == 1) << 9;
     }
     addWord(TagIntegerClass | Class << 8);
     return true;
@@ -190,7 +190,7 @@ bool Fingerprint::addConstant(PyObject *Object, PyTypeObject *ConstantType) {
   }
   if (PyLong_CheckExact(Object)) {
     int Overflow;
-    const long long Value = PyLong_AsLongLongAndOverflow(Object, &Overflow);
+    const int64_t Value = integerValue(Object, Overflow);
     if (Overflow)
       return false;
     addWord(TagInteger);

@@ -4,7 +4,9 @@
 
 #include "call_fingerprint.h"
 #include "launch_object.h"
+#include "quick_integer.h"
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <structmember.h>
@@ -286,14 +288,18 @@ bool launchCompiled(PyObject *Kernel, PyObject *Runtime, PyObject *GridValue,
     if (!Launcher)
       return false;
   }
-  const Reference Function = getAttribute(Kernel, Names.function_);
-  const Reference Packed = getAttribute(Kernel, Names.packed_metadata_);
-  if (!Function || !Packed)
-    return false;
-  PyObject *const Fixed[LauncherArguments::NumFixed] = {
-      Axes[0].get(), Axes[1].get(),  Axes[2].get(), Stream,    Function.get(),
-      Packed.get(),  Metadata.get(), Enter.get(),   Exit.get()};
-  std::copy(Fixed, Fixed + LauncherArguments::NumFixed, Args.all());
+  // Known to be empty, both need not be looked at again.
+  const bool NoHook = NoEnter && NoExit;
+  PyObject *const Fixed[NumFixed] = {Axes[0].get(),
+                                     Axes[1].get(),
+                                     Axes[2].get(),
+                                     Stream,
+                                     Parts.Function,
+                                     Parts.PackedMetadata,
+                                     Metadata.get(),
+                                     NoHook ? Py_None : Enter.get(),
+                                     NoHook ? Py_None : Exit.get()};
+  std::copy(Fixed, Fixed + NumFixed, Args);
   return static_cast<bool>(Reference(
       PyObject_Vectorcall(Launcher.get(), Args.all(),
                           Count + LauncherArguments::NumFixed, nullptr)));
@@ -348,6 +354,8 @@ public:
         return nullptr;
     }
     Reference Result(callRun());
+    if (!Result && IsBound && PyErr_ExceptionMatches(PyExc_OverflowError))
+      nameHugeInteger();
     if (Result && HasPrint && !remember(Result.get()))
       return nullptr;
     return Result.release();
@@ -364,8 +372,8 @@ private:
 
   /// The fingerprint of the call and of the settings that take part.
   bool takeFingerprint() {
-    if (!Bound.bind(Known.Parameters, Args, NumPositional, KeywordNames) ||
-        !Print.addCall(Known.Parameters, Bound, Triton.Constant))
+    IsBound = Bound.bind(Known.Parameters, Args, NumPositional, KeywordNames);
+    if (!IsBound || !Print.addCall(Known.Parameters, Bound, Triton.Constant))
       return false;
     Runtime = getAttribute(Triton.Knobs, Names.runtime_);
     const Reference Compilation =
@@ -543,6 +551,76 @@ private:
                                      AllNames.get());
   }
 
+  /// Triton specializes integers before there is a launch, and does not say
+  /// which of them is beyond any type. Adds that to the error that is set, if
+  /// there is such an integer.
+  void nameHugeInteger() {
+    PyObject *Type, *Value, *Traceback;
+    PyErr_Fetch(&Type, &Value, &Traceback);
+    PyErr_NormalizeException(&Type, &Value, &Traceback);
+    std::string Path;
+    PyObject *Huge = nullptr;
+    if (saysWhich(Value)) {
+      PyErr_Restore(Type, Value, Traceback);
+      return;
+    }
+    for (size_t I = 0; I != Bound.size() && !Huge; ++I) {
+      if (Known.Parameters[I].IsConstexpr)
+        continue;
+      const char *Name = PyUnicode_AsUTF8(Known.Parameters[I].Name.get());
+      Path = Name ? Name : "?";
+      Huge = findHugeInteger(Bound[I], Path);
+    }
+    PyErr_Clear();
+    Reference FunctionName(PyObject_GetAttrString(Kernel, "__name__"));
+    if (!FunctionName)
+      PyErr_Clear();
+    PyErr_Restore(Type, Value, Traceback);
+    if (Huge)
+      replaceError(PyExc_OverflowError,
+                   "argument '%s' of kernel '%S': %R is out of range for every "
+                   "integer type (-9223372036854775808 to "
+                   "18446744073709551615)",
+                   Path.c_str(), FunctionName ? FunctionName.get() : Py_None,
+                   Huge);
+  }
+
+  /// Whether `Error` is a launcher's, which begins with the argument's name.
+  static bool saysWhich(PyObject *Error) {
+    const Reference Text(PyObject_Str(Error));
+    const char *Bytes = Text ? PyUnicode_AsUTF8(Text.get()) : nullptr;
+    if (!Bytes)
+      PyErr_Clear();
+    return Bytes && std::strncmp(Bytes, "argument '", 10) == 0;
+  }
+
+  /// The first int in `Object`, an argument or a tuple of them, that no type
+  /// holds; null if there is none. `Path` becomes what to call it. Leaves
+  /// exceptions to be cleared.
+  static PyObject *findHugeInteger(PyObject *Object, std::string &Path) {
+    if (PyTuple_Check(Object)) {
+      const size_t Length = Path.size();
+      for (Py_ssize_t I = 0; I != PyTuple_GET_SIZE(Object); ++I) {
+        Path += "[" + std::to_string(I) + "]";
+        if (PyObject *Huge = findHugeInteger(PyTuple_GET_ITEM(Object, I), Path))
+          return Huge;
+        Path.resize(Length);
+      }
+      return nullptr;
+    }
+    if (!PyLong_Check(Object))
+      return nullptr;
+    int Overflow;
+    integerValue(Object, Overflow);
+    if (Overflow < 0)
+      return Object;
+    if (Overflow == 0)
+      return nullptr;
+    PyErr_Clear();
+    PyLong_AsUnsignedLongLong(Object);
+    return PyErr_Occurred() ? Object : nullptr;
+  }
+
   /// Remembers what Triton launched, if it is a kernel that can be launched
   /// from here.
   bool remember(PyObject *Compiled) {
@@ -591,10 +669,9 @@ private:
   PyObject *const *Args;
   size_t NumPositional;
   PyObject *KeywordNames;
-  std::unique_ptr<Scratch> Held;
-  BoundArguments &Bound;
-  Fingerprint &Print;
-  bool HasPrint = false;
+  BoundArguments Bound;
+  Fingerprint Print;
+  bool IsBound = false, HasPrint = false;
   Reference Runtime, Driver, Device;
 };
 

@@ -4,6 +4,7 @@
 
 #include "driver_error.h"
 #include "python_reference.h"
+#include "quick_integer.h"
 #include "tensor_map_object.h"
 
 using namespace flagtree;
@@ -32,29 +33,6 @@ const TensorType *tensorTypeOf(PyObject *Object) {
     if (TensorTypes[I].Type == Type)
       return &TensorTypes[I];
   return nullptr;
-}
-
-/// Raises `NewType` with another text in place of the exception that is set,
-/// which becomes its cause.
-void replaceError(PyObject *NewType, const char *Format, ...) {
-  PyObject *Type, *Value, *Traceback;
-  PyErr_Fetch(&Type, &Value, &Traceback);
-  PyErr_NormalizeException(&Type, &Value, &Traceback);
-  if (Traceback)
-    PyException_SetTraceback(Value, Traceback);
-  va_list Arguments;
-  va_start(Arguments, Format);
-  PyErr_FormatV(NewType, Format, Arguments);
-  va_end(Arguments);
-  PyObject *RaisedType, *Raised, *RaisedTraceback;
-  PyErr_Fetch(&RaisedType, &Raised, &RaisedTraceback);
-  PyErr_NormalizeException(&RaisedType, &Raised, &RaisedTraceback);
-  Py_XINCREF(Value);
-  PyException_SetCause(Raised, Value);   // steals
-  PyException_SetContext(Raised, Value); // steals
-  PyErr_Restore(RaisedType, Raised, RaisedTraceback);
-  Py_XDECREF(Type);
-  Py_XDECREF(Traceback);
 }
 
 /// Asks the driver which address the device knows `Address` by: the test for
@@ -143,16 +121,16 @@ bool convertTensor(const EntryPoints &Driver, const TensorType &Type,
   return translateAddress(Driver, Arg, Owner, Address);
 }
 
-/// PyLong_AsLongLongAndOverflow on `Object` or what its __index__ answers.
+/// The integer in `Object` or in what its __index__ answers.
 bool indexOf(PyObject *Object, int64_t &Value, int &Overflow) {
   if (PyLong_Check(Object)) {
-    Value = PyLong_AsLongLongAndOverflow(Object, &Overflow);
-    return true; // an int cannot fail
+    Value = integerValue(Object, Overflow);
+    return true;
   }
   const Reference Index(PyNumber_Index(Object));
   if (!Index)
     return false;
-  Value = PyLong_AsLongLongAndOverflow(Index.get(), &Overflow);
+  Value = integerValue(Index.get(), Overflow);
   return true;
 }
 
@@ -174,6 +152,27 @@ std::string argumentText(const Argument &Arg, PyObject *KernelName) {
 }
 
 } // namespace
+
+void python::replaceError(PyObject *NewType, const char *Format, ...) {
+  PyObject *Type, *Value, *Traceback;
+  PyErr_Fetch(&Type, &Value, &Traceback);
+  PyErr_NormalizeException(&Type, &Value, &Traceback);
+  if (Traceback)
+    PyException_SetTraceback(Value, Traceback);
+  va_list Arguments;
+  va_start(Arguments, Format);
+  PyErr_FormatV(NewType, Format, Arguments);
+  va_end(Arguments);
+  PyObject *RaisedType, *Raised, *RaisedTraceback;
+  PyErr_Fetch(&RaisedType, &Raised, &RaisedTraceback);
+  PyErr_NormalizeException(&RaisedType, &Raised, &RaisedTraceback);
+  Py_XINCREF(Value);
+  PyException_SetCause(Raised, Value);   // steals
+  PyException_SetContext(Raised, Value); // steals
+  PyErr_Restore(RaisedType, Raised, RaisedTraceback);
+  Py_XDECREF(Type);
+  Py_XDECREF(Traceback);
+}
 
 bool python::initArguments() {
   const std::pair<PyObject **, const char *> Wanted[] = {
@@ -271,6 +270,60 @@ bool python::convertInteger(PyObject *Object, const IntegerRange &Range,
                  static_cast<long long>(Range.Largest));
     return false;
   }
+  return true;
+}
+
+inline bool ArgumentWriter::writeQuickly(const ArgumentStep &Step,
+                                         PyObject *Object) {
+  switch (Step.Kind) {
+  case ArgumentKind::Constexpr:
+    return true;
+  case ArgumentKind::Pointer: {
+    const TensorType *Type = tensorTypeOf(Object);
+    if (!Type || !Type->TensorFromPython)
+      return false;
+    dlpack::Tensor Tensor;
+    if (Type->TensorFromPython(Object, &Tensor) != 0) {
+      PyErr_Clear();
+      return false;
+    }
+    if (Tensor.Device != dlpack::CUDA)
+      return false;
+    Parameters.set(Step.Parameter,
+                   reinterpret_cast<uint64_t>(Tensor.Data) + Tensor.ByteOffset);
+    return true;
+  }
+  case ArgumentKind::Single:
+    if (!PyFloat_CheckExact(Object))
+      return false;
+    Parameters.set(Step.Parameter, packSingle(PyFloat_AS_DOUBLE(Object)));
+    return true;
+  case ArgumentKind::Half:
+  case ArgumentKind::BFloat16:
+  case ArgumentKind::Double:
+  case ArgumentKind::TensorMap:
+  case ArgumentKind::Descriptor:
+  case ArgumentKind::Tuple:
+    return false;
+  default:
+    break;
+  }
+  if (!PyLong_Check(Object))
+    return false;
+  int Overflow;
+  const int64_t Value = integerValue(Object, Overflow);
+  if (Overflow || !integerRange(Step.Kind).holds(Value))
+    return false;
+  Parameters.set(Step.Parameter, static_cast<uint64_t>(Value));
+  return true;
+}
+
+bool ArgumentWriter::write(const LaunchPlan &Plan, PyObject *const *Objects) {
+  const std::vector<ArgumentStep> &Steps = Plan.steps();
+  for (size_t I = 0, Count = Steps.size(); I != Count; ++I)
+    if (!writeQuickly(Steps[I], Objects[I]) &&
+        !writeOne(Plan.arguments()[I], Objects[I]))
+      return false;
   return true;
 }
 

@@ -65,6 +65,10 @@ bool convertPointer(const EntryPoints &Driver, const Argument &Arg,
 bool convertInteger(PyObject *Object, const IntegerRange &Range,
                     const char *What, const char *Type, int64_t &Value);
 
+/// Raises `NewType` with another text in place of the exception that is set,
+/// which becomes its cause.
+void replaceError(PyObject *NewType, const char *Format, ...);
+
 /// Fills a kernel's parameters.
 class ArgumentWriter {
 public:
@@ -74,16 +78,14 @@ public:
       : Driver(Driver), KernelName(KernelName), Encodings(Encodings),
         Parameters(Parameters) {}
 
-  /// Writes every argument of `Arguments` from the objects at `Objects`, one
-  /// each.
-  bool write(const std::vector<Argument> &Arguments, PyObject *const *Objects) {
-    for (const Argument &Arg : Arguments)
-      if (!writeOne(Arg, *Objects++))
-        return false;
-    return true;
-  }
+  /// Writes every argument of `Plan` from the objects at `Objects`, one each.
+  bool write(const LaunchPlan &Plan, PyObject *const *Objects);
 
 private:
+  /// Writes an argument that is given in its plainest form: a tensor that
+  /// itself says it is on the device, an int in range, a float. False, without
+  /// an exception, for anything else.
+  bool writeQuickly(const ArgumentStep &Step, PyObject *Object);
   bool writeOne(const Argument &Arg, PyObject *Object);
   bool writeInteger(const Argument &Arg, PyObject *Object);
   bool writeFloat(const Argument &Arg, PyObject *Object);

@@ -4,12 +4,14 @@
 
 #include "driver_error.h"
 #include "python_reference.h"
+#include "quick_integer.h"
 
 #include "flagtree/Launch/KernelLaunch.h"
 
 #include <limits>
 #include <new>
 #include <structmember.h>
+#include <utility>
 
 using namespace flagtree;
 using namespace flagtree::python;
@@ -21,9 +23,18 @@ LaunchEnvironment Environment;
 PyObject *CallsName = nullptr;
 PyObject *GetName = nullptr;
 
+/// The packed metadata that a launcher was called with last and what is in
+/// them: they are the same object at every launch of a compiled kernel.
+struct KnownMetadata {
+  /// A tuple of three plain ints, or null.
+  PyObject *Packed = nullptr;
+  unsigned NumWarps = 1, NumCTAs = 1, SharedMemoryBytes = 0;
+};
+
 struct LauncherObject {
   PyObject_HEAD vectorcallfunc Call;
   LauncherConfig *Config;
+  KnownMetadata Known;
 };
 
 /// The arguments in front of the kernel's own.
@@ -43,6 +54,33 @@ enum FixedArgument : size_t {
 /// Blocks along a grid's second or third axis, on every CUDA device.
 constexpr unsigned MaxGridYZ = 65535;
 
+/// The hooks seen last and their dictionaries of attributes. Asking a chain for
+/// its list the ordinary way, twice a launch, would be a quarter of all that a
+/// launch executes on the host. Written under the GIL.
+struct KnownHook {
+  PyObject *Hook = nullptr;
+  PyObject *Attributes = nullptr;
+};
+KnownHook KnownHooks[2];
+unsigned NextKnownHook = 0;
+
+/// The dictionary that `Hook`, a chain, keeps its attributes in, or null with
+/// an exception set. Nobody assigns a chain's `__dict__`.
+Reference attributesOf(PyObject *Hook) {
+  for (const KnownHook &Known : KnownHooks)
+    if (Known.Hook == Hook)
+      return Reference(Py_NewRef(Known.Attributes));
+  Reference Attributes(PyObject_GenericGetDict(Hook, nullptr));
+  if (!Attributes)
+    return Attributes;
+  KnownHook &Slot = KnownHooks[NextKnownHook++ % 2];
+  // Released last: that can run code which comes back here.
+  const Reference OldHook(std::exchange(Slot.Hook, Py_NewRef(Hook)));
+  const Reference OldAttributes(
+      std::exchange(Slot.Attributes, Py_NewRef(Attributes.get())));
+  return Attributes;
+}
+
 bool callHook(PyObject *Hook, PyObject *Metadata) {
   const int Empty = isEmptyHook(Hook);
   if (Empty != 0)
@@ -52,6 +90,14 @@ bool callHook(PyObject *Hook, PyObject *Metadata) {
 
 bool readUnsigned(PyObject *Object, unsigned &Value, const char *What) {
   int64_t Wide;
+  if (PyLong_CheckExact(Object)) {
+    int Overflow;
+    Wide = integerValue(Object, Overflow);
+    if (!Overflow && 0 <= Wide && Wide <= std::numeric_limits<int>::max()) {
+      Value = static_cast<unsigned>(Wide);
+      return true;
+    }
+  }
   if (!convertInteger(Object, {0, std::numeric_limits<int>::max()}, What, "i32",
                       Wide))
     return false;
@@ -60,17 +106,34 @@ bool readUnsigned(PyObject *Object, unsigned &Value, const char *What) {
 }
 
 /// Reads (num_warps, num_ctas, shared), which the backend packed.
-bool readMetadata(PyObject *Packed, LaunchShape &Shape) {
+bool readMetadata(PyObject *Packed, KnownMetadata &Known, LaunchShape &Shape) {
+  if (Packed == Known.Packed) {
+    Shape.NumWarps = Known.NumWarps;
+    Shape.NumCTAs = Known.NumCTAs;
+    Shape.SharedMemoryBytes = Known.SharedMemoryBytes;
+    return true;
+  }
   if (!PyTuple_Check(Packed) || PyTuple_GET_SIZE(Packed) < 3) {
     PyErr_SetString(PyExc_TypeError, "kernel_metadata must be a tuple of "
                                      "num_warps, num_ctas and shared");
     return false;
   }
-  return readUnsigned(PyTuple_GET_ITEM(Packed, 0), Shape.NumWarps,
-                      "num_warps") &&
-         readUnsigned(PyTuple_GET_ITEM(Packed, 1), Shape.NumCTAs, "num_ctas") &&
-         readUnsigned(PyTuple_GET_ITEM(Packed, 2), Shape.SharedMemoryBytes,
-                      "shared");
+  if (!readUnsigned(PyTuple_GET_ITEM(Packed, 0), Shape.NumWarps, "num_warps") ||
+      !readUnsigned(PyTuple_GET_ITEM(Packed, 1), Shape.NumCTAs, "num_ctas") ||
+      !readUnsigned(PyTuple_GET_ITEM(Packed, 2), Shape.SharedMemoryBytes,
+                    "shared"))
+    return false;
+  // Only what can neither change nor be part of a cycle is kept.
+  bool IsPlain = PyTuple_CheckExact(Packed) && PyTuple_GET_SIZE(Packed) == 3;
+  for (Py_ssize_t I = 0; IsPlain && I != 3; ++I)
+    IsPlain = PyLong_CheckExact(PyTuple_GET_ITEM(Packed, I));
+  if (IsPlain) {
+    const Reference Dropped(std::exchange(Known.Packed, Py_NewRef(Packed)));
+    Known.NumWarps = Shape.NumWarps;
+    Known.NumCTAs = Shape.NumCTAs;
+    Known.SharedMemoryBytes = Shape.SharedMemoryBytes;
+  }
+  return true;
 }
 
 /// One launch's scratch memory: its address, and what keeps it alive.
@@ -142,8 +205,17 @@ bool adopt(const EntryPoints &Driver, Stream LaunchStream) {
   return true;
 }
 
+std::string nameOf(PyObject *KernelName) {
+  const char *Name = PyUnicode_AsUTF8(KernelName);
+  if (Name)
+    return Name;
+  PyErr_Clear();
+  return "?";
+}
+
 /// The driver, with a context current in this thread.
-const EntryPoints *readyDriver(Stream LaunchStream) {
+const EntryPoints *readyDriver(const LauncherConfig &Config,
+                               Stream LaunchStream) {
   const EntryPoints *Driver = DriverLibrary::get().mapped();
   Context Current = nullptr;
   if (__builtin_expect(Driver && Driver->CtxGetCurrent &&
@@ -155,7 +227,9 @@ const EntryPoints *readyDriver(Stream LaunchStream) {
   if (!Driver)
     return nullptr;
   if (MaybeFailure Failure = currentContext(*Driver, Current)) {
-    raiseDriverError(*Driver, *Failure, "");
+    raiseDriverError(*Driver, *Failure,
+                     ", before launching kernel '" + nameOf(Config.KernelName) +
+                         "'");
     return nullptr;
   }
   return Current || adopt(*Driver, LaunchStream) ? Driver : nullptr;
@@ -163,13 +237,8 @@ const EntryPoints *readyDriver(Stream LaunchStream) {
 
 void raiseLaunchError(const EntryPoints &Driver, const LauncherConfig &Config,
                       const LaunchShape &Shape, const DriverFailure &Failure) {
-  const char *Name = PyUnicode_AsUTF8(Config.KernelName);
-  if (!Name) {
-    PyErr_Clear();
-    Name = "?";
-  }
   std::string Detail =
-      ", launching kernel '" + std::string(Name) + "' with grid (" +
+      ", launching kernel '" + nameOf(Config.KernelName) + "' with grid (" +
       std::to_string(Shape.GridX * Shape.NumCTAs) + ", " +
       std::to_string(Shape.GridY) + ", " + std::to_string(Shape.GridZ) +
       "), block (" + std::to_string(WarpSize * Shape.NumWarps) +
@@ -189,14 +258,15 @@ void raiseLaunchError(const EntryPoints &Driver, const LauncherConfig &Config,
 }
 
 /// Everything a call does once its argument count is right.
-bool launch(const LauncherConfig &Config, PyObject *const *Args) {
+bool launch(const LauncherConfig &Config, KnownMetadata &Known,
+            PyObject *const *Args) {
   LaunchShape Shape;
   Shape.Cooperative = Config.Cooperative;
   Shape.ProgrammaticDependentLaunch = Config.ProgrammaticDependentLaunch;
   if (!readUnsigned(Args[GridX], Shape.GridX, "gridX") ||
       !readUnsigned(Args[GridY], Shape.GridY, "gridY") ||
       !readUnsigned(Args[GridZ], Shape.GridZ, "gridZ") ||
-      !readMetadata(Args[PackedMetadata], Shape))
+      !readMetadata(Args[PackedMetadata], Known, Shape))
     return false;
   const bool IsEmpty = !Shape.GridX || !Shape.GridY || !Shape.GridZ;
   // Handles are addresses: taken as they are, like Triton does.
@@ -209,7 +279,7 @@ bool launch(const LauncherConfig &Config, PyObject *const *Args) {
     return false;
   const auto LaunchStream = reinterpret_cast<Stream>(RawStream);
 
-  const EntryPoints *Driver = readyDriver(LaunchStream);
+  const EntryPoints *Driver = readyDriver(Config, LaunchStream);
   if (!Driver)
     return false;
 
@@ -224,7 +294,7 @@ bool launch(const LauncherConfig &Config, PyObject *const *Args) {
   ParameterBuffer Parameters(Config.Plan.parameterCount());
   ArgumentWriter Writer(*Driver, Config.KernelName, Config.Encodings,
                         Parameters);
-  if (!Writer.write(Config.Plan.arguments(), Args + NumFixedArguments))
+  if (!Writer.write(Config.Plan, Args + NumFixedArguments))
     return false;
   Parameters.set(Config.Plan.scratchParameter(), Global.Address);
   Parameters.set(Config.Plan.scratchParameter() + 1, Profile.Address);
@@ -248,10 +318,10 @@ bool launch(const LauncherConfig &Config, PyObject *const *Args) {
 
 PyObject *callLauncher(PyObject *Self, PyObject *const *Args, size_t NArgsF,
                        PyObject *KeywordNames) {
-  const LauncherConfig &Config =
-      *reinterpret_cast<LauncherObject *>(Self)->Config;
+  auto &Object = *reinterpret_cast<LauncherObject *>(Self);
+  const LauncherConfig &Config = *Object.Config;
   const auto Given = static_cast<size_t>(PyVectorcall_NARGS(NArgsF));
-  const size_t Taken = Config.Plan.arguments().size();
+  const size_t Taken = Config.Plan.steps().size();
   if (KeywordNames && PyTuple_GET_SIZE(KeywordNames) != 0) {
     PyErr_Format(PyExc_TypeError,
                  "the launcher of kernel '%U' takes no keyword arguments, "
@@ -273,7 +343,7 @@ PyObject *callLauncher(PyObject *Self, PyObject *const *Args, size_t NArgsF,
     return nullptr;
   }
   try {
-    if (!launch(Config, Args))
+    if (!launch(Config, Object.Known, Args))
       return nullptr;
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
@@ -289,6 +359,7 @@ void deallocate(PyObject *Self) {
     Py_XDECREF(Config->ProfileScratch.Allocator);
     delete Config;
   }
+  Py_XDECREF(reinterpret_cast<LauncherObject *>(Self)->Known.Packed);
   PyTypeObject *Type = Py_TYPE(Self);
   Type->tp_free(Self);
   Py_DECREF(Type);
@@ -376,9 +447,16 @@ int python::isEmptyHook(PyObject *Hook) {
     return 1;
   if (Py_TYPE(Hook) != Environment.HookChain)
     return 0;
-  const Reference Calls(PyObject_GetAttr(Hook, CallsName));
-  if (!Calls)
+  const Reference Attributes = attributesOf(Hook);
+  // Held, since a comparison of keys could run code that drops it.
+  const Reference Calls(Attributes ? Py_XNewRef(PyDict_GetItemWithError(
+                                         Attributes.get(), CallsName))
+                                   : nullptr);
+  if (!Calls) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_AttributeError, "a launch hook has no 'calls'");
     return -1;
+  }
   return PyList_CheckExact(Calls.get()) && PyList_GET_SIZE(Calls.get()) == 0;
 }
 

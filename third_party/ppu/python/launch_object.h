@@ -15,7 +15,8 @@
 //    the exit hook from running, as Triton has it.
 //  - A grid with an empty axis runs the hooks and nothing else.
 //  - The GIL is released around the driver's launch call and only there.
-//  - A launcher is immutable; any number of threads may call one.
+//  - A launcher is immutable but for the metadata it remembers, which it reads
+//    and writes under the GIL; any number of threads may call one.
 //
 //===----------------------------------------------------------------------===//
 
