@@ -1,19 +1,21 @@
 """One measured process of launch.py: measures the Triton it imports and prints JSON.
 
     python launch_worker.py first
-    python launch_worker.py overhead EXTENSION
+    python launch_worker.py overhead EXTENSION CPU
     python launch_worker.py kernels
 
 Runs the same code whichever Triton it is. EXTENSION is the file triton/_C/ppu*.so of a FlagTree
 tree: in either process its C++ loop times the bare driver call, for which it needs nothing of
-Triton.
+Triton. CPU is the number of the processor to measure on.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import json
+import os
 import statistics
 import struct
 import sys
@@ -22,8 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-BATCHES = 40
-LAUNCHES_PER_BATCH = 100
+WARM_UP_BATCHES = 20
+BATCHES = 300
+# Far fewer than the driver queues (about a thousand) before a launch waits for the device.
+LAUNCHES_PER_BATCH = 32
 
 HERE = Path(__file__).resolve().parent
 
@@ -103,83 +107,125 @@ def parameter_bytes(args: list[Any]) -> list[bytes]:
 
 
 def time_batch(call: Callable[[], Any], synchronize: Callable[[], None]) -> float:
-    """Nanoseconds per call over one batch; the wait for the device is not counted."""
+    """Nanoseconds per call over one batch, timed as `time_launches` times the bare call: a wait
+    for the device, one call that is not counted since the device is idle at it, then the batch."""
     repeat = range(LAUNCHES_PER_BATCH)
     synchronize()
+    call()
     began = time.perf_counter_ns()
     for _ in repeat:
         call()
-    elapsed = time.perf_counter_ns() - began
-    synchronize()
-    return elapsed / LAUNCHES_PER_BATCH
+    return (time.perf_counter_ns() - began) / LAUNCHES_PER_BATCH
 
 
-def measure_overhead(extension: str) -> dict[str, Any]:
-    """Nanoseconds per launch by each way, and of the bare driver call, for each signature. The
-    ways take turns, batch by batch, so that all meet the same state of the machine."""
+def explicit_call(run: Any, fixed: tuple[Any, ...], args: list[Any]) -> Callable[[], None]:
+    """A function that calls `run` with every argument spelled out, as the code that Inductor
+    generates does. They are defaults of it, since a local is the fastest variable there is."""
+    names = [f"value_{index}" for index in range(len(fixed) + len(args))]
+    source = f"def call(run=run, {', '.join(f'{name}={name}' for name in names)}):\n"
+    source += f"    run({', '.join(names)})\n"
+    namespace = {"run": run, **dict(zip(names, (*fixed, *args), strict=True))}
+    exec(source, namespace)
+    call: Callable[[], None] = namespace["call"]
+    return call
+
+
+def ways_to_launch(kernel: Any, compiled: Any, stream: int, args: list[Any]) -> dict[str, Any]:
+    """By name, functions that launch once. `empty grid` does all but the driver call."""
+    from triton import knobs
+
+    enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    function, packed = compiled.function, compiled.packed_metadata
+    by_grid, given = compiled[(1, 1, 1)], tuple(args)
+    after_grid = (stream, function, packed, None, enter, leave)
+
+    def compiled_run(
+        compiled: Any = compiled, stream: int = stream, function: int = function,
+        packed: Any = packed, enter: Any = enter, leave: Any = leave, args: Any = given,
+    ) -> None:  # fmt: skip
+        compiled.run(1, 1, 1, stream, function, packed, None, enter, leave, *args)
+
+    def compiled_grid(by_grid: Any = by_grid, args: Any = given) -> None:
+        by_grid(*args)
+
+    def kernel_grid(kernel: Any = kernel, args: Any = given) -> None:
+        kernel[(1,)](*args)
+
+    return {
+        "empty grid": explicit_call(compiled.run, (0, 1, 1, *after_grid), args),
+        "launcher": explicit_call(compiled.run, (1, 1, 1, *after_grid), args),
+        "compiled.run": compiled_run,
+        "compiled[grid]": compiled_grid,
+        "kernel[grid]": kernel_grid,
+    }
+
+
+def measure_overhead(extension: str, cpu: int) -> dict[str, Any]:
+    """Nanoseconds per launch by each way and how much of it is above the bare driver call, for
+    each signature.
+
+    A launch's cost depends on where the thread runs and on how busy the device is. So the thread
+    stays on CPU `cpu`; every batch of a way has a batch of bare calls right before or after it, in
+    turns; both begin with an idle device, and are short, so that the queue never fills; and the
+    overhead is the median of the differences of those pairs, less what the loop itself costs.
+    """
+    os.sched_setaffinity(0, {cpu})
     import torch
 
     torch.zeros(1, device="cuda")
     sys.path.insert(0, str(HERE))
     import launch_kernels
-    from triton import knobs
+
     from triton.runtime.driver import driver
 
     timer = load_timer(extension)
+    synchronize = torch.cuda.synchronize
     result: dict[str, Any] = {}
     for count, (kernel, kinds) in launch_kernels.SIGNATURES.items():
         args = [*launch_kernels.arguments(*kinds), launch_kernels.BLOCK]
         compiled = kernel[(1,)](*args)
-        torch.cuda.synchronize()
+        synchronize()
         active: Any = driver.active
         stream = active.get_current_stream(active.get_current_device())
-        function, packed = compiled.function, compiled.packed_metadata
-        enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
         parameters = parameter_bytes(args[:-1])
-        num_warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
-        by_grid = compiled[(1, 1, 1)]
+        shape = ((1, 1, 1), compiled.metadata.num_warps, compiled.metadata.shared)
+        bare_arguments = (compiled.function, stream, *shape, parameters, 1, LAUNCHES_PER_BATCH)
 
-        # Each way's arguments are bound as defaults: a local is the fastest variable there is, so
-        # the loop adds as little as possible.
-        def launcher(
-            compiled: Any = compiled, stream: int = stream, function: int = function,
-            packed: Any = packed, enter: Any = enter, leave: Any = leave,
-            args: tuple[Any, ...] = tuple(args),
-        ) -> None:  # fmt: skip
-            compiled.run(1, 1, 1, stream, function, packed, None, enter, leave, *args)
+        def bare(arguments: Any = bare_arguments) -> float:
+            synchronize()
+            return timer(*arguments)[0]
 
-        def compiled_grid(by_grid: Any = by_grid, args: tuple[Any, ...] = tuple(args)) -> None:
-            by_grid(*args)
-
-        def kernel_grid(kernel: Any = kernel, args: tuple[Any, ...] = tuple(args)) -> None:
-            kernel[(1,)](*args)
-
-        def nothing(args: tuple[Any, ...] = tuple(args)) -> None:
+        def nothing(args: Any = tuple(args)) -> None:
             pass
 
-        ways: dict[str, Callable[[], None]] = {
-            "launcher": launcher,
-            "compiled[grid]": compiled_grid,
-            "kernel[grid]": kernel_grid,
-        }
-        times: dict[str, list[float]] = {name: [] for name in ("bare", "loop", *ways)}
-        for _ in range(BATCHES):
-            times["bare"] += timer(
-                function, stream, (1, 1, 1), num_warps, shared, parameters, 1, LAUNCHES_PER_BATCH
-            )
-            times["loop"].append(time_batch(nothing, torch.cuda.synchronize))
+        ways = ways_to_launch(kernel, compiled, stream, args)
+        loops: list[float] = []
+        bares: list[float] = []
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        above: dict[str, list[float]] = {name: [] for name in ways}
+        gc.collect()
+        gc.disable()
+        for batch in range(-WARM_UP_BATCHES, BATCHES):
+            loop = time_batch(nothing, synchronize)
             for name, way in ways.items():
-                times[name].append(time_batch(way, torch.cuda.synchronize))
-        medians = {name: statistics.median(values) for name, values in times.items()}
-        loop = medians.pop("loop")
-        bare = medians["bare"]
-        result[str(count)] = {
+                if batch % 2:
+                    alone, whole = bare(), time_batch(way, synchronize)
+                else:
+                    whole, alone = time_batch(way, synchronize), bare()
+                if batch >= 0:
+                    loops.append(loop)
+                    bares.append(alone)
+                    times[name].append(whole)
+                    above[name].append(whole - (0.0 if name == "empty grid" else alone))
+        gc.enable()
+        loop = statistics.median(loops)
+        bare_median = statistics.median(bares)
+        result[str(count)] = {"bare": {"median": bare_median, "overhead": 0.0}} | {
             name: {
-                "median": value if name == "bare" else value - loop,
-                "overhead": 0.0 if name == "bare" else value - loop - bare,
-                "minimum": min(times[name]),
+                "median": statistics.median(times[name]) - loop,
+                "overhead": statistics.median(above[name]) - loop,
             }
-            for name, value in medians.items()
+            for name in ways
         }
         result[str(count)]["binary"] = hashlib.sha256(compiled.kernel).hexdigest()
     return result
@@ -235,7 +281,7 @@ def main(arguments: list[str]) -> int:
     if mode == "first":
         result = measure_first_launch()
     elif mode == "overhead":
-        result = measure_overhead(*rest)
+        result = measure_overhead(rest[0], int(rest[1]))
     else:
         result = measure_kernels()
     json.dump(result, sys.stdout)

@@ -137,6 +137,10 @@ flagtree::timeLaunches(const EntryPoints &Driver, const LaunchShape &Shape,
   std::vector<double> Means;
   Means.reserve(Batches);
   for (unsigned Batch = 0; Batch != Batches; ++Batch) {
+    // The first launch after a wait finds the device idle and costs more.
+    if (MaybeFailure Failure =
+            launchKernel(Driver, Shape, LaunchStream, Kernel, Parameters))
+      return Answer::failure(*Failure);
     const auto Start = Clock::now();
     for (unsigned I = 0; I != PerBatch; ++I)
       if (MaybeFailure Failure =

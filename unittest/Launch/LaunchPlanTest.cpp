@@ -63,6 +63,11 @@ TEST(LaunchPlanTest, TuplesFlattenInOrder) {
   EXPECT_EQ(Tuple.Elements[1].Elements[1].Name, "t[1][1]");
   EXPECT_EQ(Plan.arguments()[2].Parameter, 3u);
   EXPECT_EQ(Plan.arguments()[2].Position, 4);
+  ASSERT_EQ(Plan.steps().size(), Plan.arguments().size());
+  for (size_t I = 0; I != Plan.steps().size(); ++I) {
+    EXPECT_EQ(Plan.steps()[I].Kind, Plan.arguments()[I].Kind);
+    EXPECT_EQ(Plan.steps()[I].Parameter, Plan.arguments()[I].Parameter);
+  }
 }
 
 TEST(LaunchPlanTest, AnExpandedDescriptorIsPointerShapesStridesAndPadding) {

@@ -66,9 +66,10 @@ MaybeFailure launchKernel(const EntryPoints &Driver, const LaunchShape &Shape,
                           Stream LaunchStream, Function Kernel,
                           void **Parameters) noexcept;
 
-/// Times the bare driver call: `Batches` times, launches `PerBatch` kernels one
-/// after the other and then waits for the stream. Answers with the mean time of
-/// one call per batch, in nanoseconds, the wait not counted.
+/// Times the bare driver call: `Batches` times, launches once uncounted, then
+/// `PerBatch` kernels one after the other, and then waits for the stream.
+/// Answers with the mean time of one call per batch, in nanoseconds, the wait
+/// not counted.
 Expected<std::vector<double>, DriverFailure>
 timeLaunches(const EntryPoints &Driver, const LaunchShape &Shape,
              Stream LaunchStream, Function Kernel, void **Parameters,

@@ -512,23 +512,35 @@ assert not made, made
 
 
 def test_an_error_of_an_earlier_launch_says_so(tmp_path: Path) -> None:
+    """A kernel writes to address 16, the driver is asked to wait for it, and only then comes the
+    launch that must not be blamed: by then its context answers everything with the error."""
     environment = dict(os.environ) | {"HOME": str(tmp_path)}
     environment.pop("CUDA_LAUNCH_BLOCKING", None)
     done = run_script(
         ONE_KERNEL
         + """
-import time
+import ctypes
 kernel = fill[(1,)](out, 1.0, 64)
-kernel[(1, 1, 1)](1 << 40, 1.0, 64)
-time.sleep(1)
+torch.cuda.synchronize()
+address = out.data_ptr()
+def launch(target):
+    kernel.run(1, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None,
+               target, 1.0, 64)
+launch(16)
+print("waited:", ctypes.CDLL("libcuda.so.1").cuCtxSynchronize())
 try:
-    kernel[(1, 1, 1)](out, 1.0, 64)
+    launch(address)
 except RuntimeError as error:
     print(error)
+# Nothing of a broken context is worth tearing down.
+import os, sys
+sys.stdout.flush()
+os._exit(0)
 """,
         environment,
     )
-    assert "Triton Error [CUDA]: an illegal memory access" in done.stdout, done.stderr
+    assert "waited: 700" in done.stdout, done.stdout + done.stderr
+    assert "Triton Error [CUDA]: an illegal memory access" in done.stdout, done.stdout
     assert "may stem from an earlier launch" in done.stdout
     assert "'fill'" in done.stdout
 

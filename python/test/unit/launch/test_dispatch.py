@@ -137,6 +137,39 @@ report([[outcome(lambda: defaults[(1,)](*args, **kwargs)), outcome(lambda: base(
         assert ours != ["ok"]
 
 
+def test_an_integer_of_no_type_is_named(launching: Callable[..., Any]) -> None:
+    """Triton's specializer refuses those before there is a launch, and without a name."""
+    session = launching(
+        KERNELS
+        + """
+@triton.jit
+def pairs(x, items, n):
+    tl.store(x, items[0] + items[1][0] + n)
+
+first()
+huge = 1 << 64
+calls = [lambda: plain[(1,)](null, huge, 2.5, 16), lambda: plain[(1,)](null, f=2.5, BLOCK=16,
+         n=-(1 << 63) - 1), lambda: pairs[(1,)](null, (3, (huge, 4)), 5),
+         lambda: unspecialized[(1,)](null, null, 1, 1, 1 << 2000, True, 2)]
+report([outcome(call) for call in calls])
+"""
+    )
+    every = "is out of range for every integer type (-9223372036854775808 to 18446744073709551615)"
+    assert session.report[:3] == [
+        ["OverflowError", f"argument 'n' of kernel 'plain': 18446744073709551616 {every}"],
+        ["OverflowError", f"argument 'n' of kernel 'plain': -9223372036854775809 {every}"],
+        [
+            "OverflowError",
+            f"argument 'items[1][0]' of kernel 'pairs': 18446744073709551616 {every}",
+        ],
+    ]
+    # What the launcher refuses is named by it.
+    kind, text = session.report[3]
+    assert kind == "OverflowError"
+    assert text.startswith("argument 'f' of kernel 'unspecialized': ")
+    assert text.endswith("is too large for fp16")
+
+
 def test_hooks_run_and_get_metadata(launching: Callable[..., Any]) -> None:
     session = launching(
         KERNELS

@@ -105,6 +105,39 @@ def test_hooks_get_the_metadata(launching: Callable[..., Any]) -> None:
     assert len(session.launches()) == 3
 
 
+def test_hooks_and_metadata_that_change_are_noticed(launching: Callable[..., Any]) -> None:
+    """Both are remembered from one launch to the next."""
+    session = launching(
+        """
+        from triton import knobs
+        from simulated import Kernel, report
+        kernel = Kernel({"n": "i32"})
+        seen = []
+        chains = [knobs.HookChain() for _ in range(5)]
+        for number, chain in enumerate(chains * 2):
+            kernel(1, enter=chain, exit=chain, metadata=number)
+        chains[0].calls = [lambda metadata: seen.append(metadata)]
+        kernel(1, enter=chains[0], exit=chains[1], metadata="assigned")
+        chains[0].calls.clear()
+        kernel(1, enter=chains[0], exit=chains[1], metadata="cleared")
+        chains[1].add(lambda metadata: seen.append(metadata))
+        kernel(1, enter=chains[0], exit=chains[1], metadata="added")
+        del chains[0].calls
+        try:
+            kernel(1, enter=chains[0])
+        except AttributeError as error:
+            seen.append(type(error).__name__)
+        for warps in (4, 8, 8, 2):
+            kernel.packed = (warps, 1, 16 * warps)
+            kernel(1)
+        report(seen)
+        """
+    )
+    assert session.report == ["assigned", "added", "AttributeError"]
+    last = [(call.triple("block"), call.detail["shared"]) for call in session.launches()[-4:]]
+    assert last == [((32 * warps, 1, 1), str(16 * warps)) for warps in (4, 8, 8, 2)]
+
+
 def test_hooks_that_raise(launching: Callable[..., Any]) -> None:
     session = launching(
         """
