@@ -60,6 +60,7 @@ def _on_forked_child() -> None:
 
 
 def _watch_forks() -> None:
+    _device.keep_errors(errors)
     _device.set_fork_callback(_on_forked_child)
     # A child whose parent never imported this tree has no note; torch may know. The other modes
     # wait for a question.

@@ -10,6 +10,9 @@ import os
 import warnings
 from typing import NoReturn
 
+from triton.backends.ppu import knobs
+from triton.backends.ppu._native import device as _device
+
 __all__ = [
     "DeviceVariableError",
     "DriverError",
@@ -87,9 +90,7 @@ def warn_forked(initializer: int, stacklevel: int = 2) -> None:
         initializer: the process that initialized the driver; 0 if it is not known.
         stacklevel: as for `warnings.warn`, counted from the caller.
     """
-    from triton.backends.ppu._native import device
-
-    if not device.claim_fork_warning():
+    if not _device.claim_fork_warning():
         return
     warnings.warn(
         f"{_cause(initializer)}. {_WAYS_OUT} (FLAGTREE_FORK_WARNING=off silences this.)",
@@ -105,8 +106,6 @@ def raise_forked(initializer: int, proven: bool) -> NoReturn:
         initializer: the process that initialized the driver; 0 if it is not known.
         proven: the driver's Init itself proved the fork, as nothing was noted before it.
     """
-    from triton.backends.ppu import knobs
-
     message = f"{_cause(initializer)}. {_WAYS_OUT}"
     if proven:
         message += (
@@ -131,9 +130,7 @@ def raise_driver_error(call: str, code: int, doing: str = "") -> NoReturn:
         code: what it answered.
         doing: what for, as "while ..."; may be empty.
     """
-    from triton.backends.ppu._native import device
-
-    name, description = device.result_text(code)
+    name, description = _device.result_text(code)
     raise DriverError(
         f"the driver's {call} answered {code} ({name}: {description}){' ' if doing else ''}{doing}",
         call,

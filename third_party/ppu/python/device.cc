@@ -21,6 +21,10 @@ namespace {
 
 constexpr const char *ErrorsModule = "triton.backends.ppu.errors";
 
+// That module, kept by driver.py: a process may have emptied sys.modules, and
+// libtriton cannot be imported anew.
+PyObject *KeptErrors;
+
 DeviceResolver &Resolver = DeviceResolver::get();
 
 // torch.device objects by ordinal. They are immutable, and kept for the life of
@@ -134,8 +138,10 @@ py::str readable(const std::string &Text) {
 template <typename... Arguments>
 void raiseFromPython(const char *Function, Arguments &&...Given) noexcept {
   try {
-    py::module_::import(ErrorsModule)
-        .attr(Function)(std::forward<Arguments>(Given)...);
+    py::object Errors = KeptErrors
+                            ? py::reinterpret_borrow<py::object>(KeptErrors)
+                            : py::object(py::module_::import(ErrorsModule));
+    Errors.attr(Function)(std::forward<Arguments>(Given)...);
     PyErr_SetString(PyExc_SystemError, "an error function of the PPU backend "
                                        "returned without raising");
   } catch (py::error_already_set &Error) {
@@ -425,6 +431,12 @@ void init_triton_ppu_device(py::module_ &&m) {
         "Whether torch is imported and has initialized CUDA in this process.");
   m.def("hear_torch", hearTorch,
         "Reads torch's own bad-fork flag where torch is imported.");
+  m.def(
+      "keep_errors",
+      [](py::module_ Errors) {
+        Py_XSETREF(KeptErrors, Errors.release().ptr());
+      },
+      py::arg("module"), "Sets the module whose functions raise the errors.");
   m.def(
       "set_fork_callback",
       [](py::object Callback) {

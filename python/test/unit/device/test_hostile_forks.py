@@ -1,0 +1,114 @@
+"""Forks at the worst moment: what the child knows of the device all the same."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+INHERITED = ["ForkedAfterInit", 1, "fork note"]
+
+
+def test_after_the_modules_are_gone(
+    simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """Errors keep their type in a child whose sys.modules has lost every module of Triton."""
+    found = scripted(
+        simulator(devices=2),
+        """
+        live(1)
+        for name in [n for n in sys.modules if n.split(".")[0] in ("triton", "torch")]:
+            del sys.modules[name]
+        def ask():
+            try:
+                device.require_usable()
+            except Exception as error:
+                return [device.state(), *device.ordinal(), type(error).__name__]
+        report(in_child(ask))
+        """,
+    )
+    assert found == [*INHERITED, "ForkedDriverError"]
+
+
+def test_in_a_signal_handler(simulator: Callable[..., Any], scripted: Callable[..., Any]) -> None:
+    found = scripted(
+        simulator(devices=2),
+        """
+        import signal, time
+        live(1)
+        answers = []
+        def handler(*_):
+            answers.append(in_child(lambda: [ppu.process_state(), *device.ordinal()]))
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        while len(answers) < 20:
+            device.get_current_device(); device.state(); device.presence(); device.capability(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        answers = answers[:20]
+        report(answers)
+        """,
+    )
+    assert found == [INHERITED] * 20
+
+
+def test_with_hooks_that_initialize_or_raise(
+    simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """A hook that runs before ours, and makes the driver live, is noted; one that raises is not."""
+    found = scripted(
+        simulator(devices=2),
+        """
+        os.register_at_fork(before=lambda: live(1))
+        first = in_child(lambda: [ppu.process_state(), *device.ordinal()])
+        os.register_at_fork(before=lambda: 1 / 0)
+        report([first, in_child(lambda: [ppu.process_state(), *device.ordinal()])])
+        """,
+    )
+    assert found == [INHERITED] * 2
+
+
+def test_on_a_kernel_without_wipe_on_fork(
+    tmp_path: Path, simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """Before Linux 4.14 madvise knows no MADV_WIPEONFORK: the fork handler alone has to do."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler to make the madvise of an old kernel with")
+    source = tmp_path / "madvise.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <errno.h>\n#include <stddef.h>\n#include <sys/syscall.h>\n"
+        "#include <unistd.h>\n"
+        "int madvise(void *at, size_t size, int advice) {\n"
+        "  if (advice == 18) { errno = EINVAL; return -1; }\n"
+        "  return (int)syscall(SYS_madvise, at, size, advice);\n}\n"
+    )
+    shim = tmp_path / "madvise.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", shim, source], check=True)
+    found = scripted(
+        simulator(devices=2),
+        """
+        import ctypes
+        live(1)
+        assert device.ordinal() == (1, "context")
+        ask = lambda: [ppu.process_state(), *device.ordinal()]
+        answers = [in_child(ask), in_child(lambda: in_child(ask))]
+        # A fork made in C, which Python's hooks miss, and one past the C library's handlers.
+        libc = ctypes.PyDLL(None)
+        for fork in (libc.fork, lambda: libc.syscall(57)):
+            reader, writer = os.pipe()
+            pid = fork()
+            if pid == 0:
+                os.write(writer, json.dumps(ask()).encode())
+                os._exit(0)
+            os.waitpid(pid, 0)
+            answers.append(json.loads(os.read(reader, 1000)))
+        report(answers)
+        """,
+        {"LD_PRELOAD": str(shim)},
+    )
+    assert found == [INHERITED] * 4
