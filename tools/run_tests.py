@@ -139,7 +139,7 @@ def main() -> int:
     # A suite that broke without a failed test counts as one, so that the sum never looks clean.
     failed = sum(max(outcome.failed, 0 if outcome.ok else 1) for outcome in outcomes)
     print(
-        f"\n{sum(outcome.passed for outcome in outcomes)} passed, {failed} failed, "
+        f"\ntests: {sum(outcome.passed for outcome in outcomes)} passed, {failed} failed, "
         f"{sum(outcome.skipped for outcome in outcomes)} skipped"
     )
     return 0 if ok else 1
