@@ -11,6 +11,16 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 ``install_code_generator``
     makes ``CodeGenerator`` read hint comments.  Called by
     ``PPUBackend.get_codegen_implementation``, that is before a kernel is generated.
+``install_binary_alias``
+    makes a binary of the PPU SDK known as ``cubin`` too, the name PyTorch asks for.  Called by
+    ``PPUBackend`` when it uses the SDK.
+``install_argument_names``
+    names the argument where an integer fits no type.  Called by ``PPUDriver``, that is before the
+    first kernel's arguments are looked at.
+``install_dispatch``
+    gives ``JITFunction`` and ``CompiledKernel`` another ``__getitem__``, so that
+    ``kernel[grid](...)`` finds its compiled kernel without the base's binder, and launch metadata
+    are made for hooks only.  Called by ``PPULauncher``, that is when the first kernel is launched.
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
@@ -28,7 +38,17 @@ import inspect
 import types
 from typing import Any
 
-__all__ = ["install", "install_code_generator", "install_dispatch"]
+__all__ = [
+    "install",
+    "install_argument_names",
+    "install_binary_alias",
+    "install_code_generator",
+    "install_dispatch",
+    "install_driver_choice",
+]
+
+# What the base had where a seam has to call it.
+_replaced: dict[str, Any] = {}
 
 
 def install() -> None:
@@ -115,6 +135,51 @@ def install_code_generator() -> None:
         if not getattr(code_generator.ast_to_ttir, "_flagtree_hints", False):
             base_class.__new__ = new
             code_generator.ast_to_ttir = ast_to_ttir
+
+
+def _integer_of_no_type(value: Any, path: str) -> str | None:
+    """The path of the first integer in ``value`` that no type holds, such as ``n[1]``."""
+    if isinstance(value, tuple):
+        inside = (_integer_of_no_type(x, f"{path}[{i}]") for i, x in enumerate(value))
+        return next((found for found in inside if found is not None), None)
+    return path if isinstance(value, int) and not -(2**63) <= value < 2**64 else None
+
+
+def install_argument_names() -> None:
+    """Makes the base's binder say which argument is an integer that fits no type.
+
+    ``jit.create_function_from_signature``
+        is wrapped: what it makes, which takes a launch's arguments, raises ``OverflowError``
+        with the argument's name.  Launches that the dispatch answers never come here.
+    """
+    from triton.runtime import jit
+
+    base_function = jit.create_function_from_signature
+    if getattr(base_function, "_flagtree_names", False):
+        return
+
+    @functools.wraps(base_function)
+    def create_function_from_signature(sig: Any, kparams: Any, backend: Any) -> Any:
+        binder = base_function(sig, kparams, backend)  # type: ignore[no-untyped-call]
+        names = list(sig.parameters)
+
+        def bind(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return binder(*args, **kwargs)
+            except OverflowError as error:
+                for name, value in [*zip(names, args), *kwargs.items()]:  # noqa: B905
+                    path = _integer_of_no_type(value, name)
+                    if path is not None:
+                        raise OverflowError(
+                            f"argument '{path}' is out of range for every integer type "
+                            "(-9223372036854775808 to 18446744073709551615)"
+                        ) from error
+                raise
+
+        return bind
+
+    create_function_from_signature._flagtree_names = True  # type: ignore[attr-defined]
+    jit.create_function_from_signature = create_function_from_signature
 
 
 def install_dispatch() -> None:

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from triton import _flagtree_spec
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.backends.ppu import errors, knobs
@@ -228,6 +229,7 @@ class PPUDriver(DriverBase):
 
     def __init__(self) -> None:
         super().__init__()
+        _flagtree_spec.install_argument_names()
         self.get_active_torch_device = _device.get_active_torch_device
         self.get_current_device = _device.get_current_device
 

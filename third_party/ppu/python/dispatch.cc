@@ -585,13 +585,14 @@ private:
                    Huge);
   }
 
-  /// Whether `Error` is a launcher's, which begins with the argument's name.
+  /// Whether `Error` is a launcher's, which names argument and kernel.
   static bool saysWhich(PyObject *Error) {
     const Reference Text(PyObject_Str(Error));
     const char *Bytes = Text ? PyUnicode_AsUTF8(Text.get()) : nullptr;
     if (!Bytes)
       PyErr_Clear();
-    return Bytes && std::strncmp(Bytes, "argument '", 10) == 0;
+    return Bytes && std::strncmp(Bytes, "argument '", 10) == 0 &&
+           std::strstr(Bytes, " of kernel ");
   }
 
   /// The first int in `Object`, an argument or a tuple of them, that no type

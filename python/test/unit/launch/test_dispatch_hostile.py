@@ -681,3 +681,35 @@ report(answers)
     )
     for ours, base in session.report:
         assert ours == base
+
+
+@pytest.mark.parametrize("way", ["first launch", "later launch", "autotuner"])
+def test_an_integer_of_no_type_is_named(launching: Callable[..., Any], way: str) -> None:
+    """The base's specializer does not say which argument it was; this tree does, everywhere."""
+    session = launching(
+        KERNELS
+        + """
+way = sys.argv[1]
+@triton.jit
+def anything(x, value, pair):
+    tl.store(x, 1.0)
+kernel = anything
+if way == "later launch":
+    first()
+if way == "autotuner":
+    kernel = triton.autotune([triton.Config({}), triton.Config({}, num_warps=8)], key=[])(anything)
+texts = []
+for value, pair in ((2**64, (1, 2)), (-2**63 - 1, (1, 2)), (1, (2, 2**70))):
+    try:
+        kernel[(1,)](null, value, pair)
+        texts.append("launched")
+    except OverflowError as error:
+        texts.append(str(error))
+report(texts)
+""",
+        arguments=(way,),
+    )
+    first, second, third = session.report
+    assert first.startswith("argument 'value'")
+    assert second.startswith("argument 'value'")
+    assert third.startswith("argument 'pair[1]'")
