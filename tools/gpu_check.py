@@ -58,6 +58,16 @@ class Outcome:
     last_line: str
 
 
+def fork_matrix(name: str, output: Path, path: Path | None) -> Step:
+    """The fork matrix of the Triton in `path`, or of the environment's own."""
+    command = [sys.executable, str(CHECKOUT / "tools" / "fork_matrix.py"), "--driver", "real"]
+    command += ["--jobs", "5", "--limit", "10", "--time", "450", "--wrong"]
+    command += ["--json", str(output / f"{name}.json")]
+    if path is not None:
+        command += ["--path", str(path)]
+    return Step(name, command, 480, uses_tree=False)
+
+
 def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
     """All steps in order; `tree` is where the build is installed."""
     python = sys.executable
@@ -97,45 +107,8 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
         Step(
             "gpu_tests", [*pytest, "--ignore", str(gpu / "test_inductor_workers.py"), str(gpu)], 240
         ),
-        Step(
-            "fork_matrix",
-            [
-                python,
-                str(CHECKOUT / "tools" / "fork_matrix.py"),
-                "--driver",
-                "real",
-                "--jobs",
-                "5",
-                "--limit",
-                "10",
-                "--time",
-                "450",
-                "--path",
-                str(tree),
-                "--json",
-                str(output / "fork_matrix.json"),
-            ],
-            480,
-        ),
-        Step(
-            "fork_matrix_stock",
-            [
-                python,
-                str(CHECKOUT / "tools" / "fork_matrix.py"),
-                "--driver",
-                "real",
-                "--jobs",
-                "5",
-                "--limit",
-                "10",
-                "--time",
-                "450",
-                "--json",
-                str(output / "fork_matrix_stock.json"),
-            ],
-            480,
-            uses_tree=False,
-        ),
+        fork_matrix("fork_matrix", output, tree),
+        fork_matrix("fork_matrix_stock", output, None),
         Step(
             "resolver_benchmark",
             [python, str(CHECKOUT / "benchmarks" / "resolver.py")],
@@ -170,30 +143,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
         Step("sanitizer", [python, str(CHECKOUT / "tools" / "sanitize_launch.py")], 400),
     ]
     if other_triton is not None:
-        found.insert(
-            6,
-            Step(
-                "fork_matrix_other",
-                [
-                    python,
-                    str(CHECKOUT / "tools" / "fork_matrix.py"),
-                    "--driver",
-                    "real",
-                    "--jobs",
-                    "5",
-                    "--limit",
-                    "10",
-                    "--time",
-                    "450",
-                    "--path",
-                    str(other_triton),
-                    "--json",
-                    str(output / "fork_matrix_other.json"),
-                ],
-                480,
-                uses_tree=False,
-            ),
-        )
+        found.append(fork_matrix("fork_matrix_other", output, other_triton))
     return found
 
 
