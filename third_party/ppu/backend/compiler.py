@@ -153,5 +153,6 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         from triton.compiler.hint_manager import hint_trigger
 
         if self.toolchain.sdk is not None:
-            return f"ppu-{sdk_compiler.cache_key(self.toolchain.sdk)}-{self.target.arch}"
-        return f"ppu-{super().hash()}-{hint_trigger('hint_cache_key')}"
+            return f"ppu-{sdk_compiler.cache_key(self.toolchain.sdk)}-{self.target.arch}-{hints}"
+        ptxas.require(self.target.arch)
+        return f"ppu-{super().hash()}-{hints}"

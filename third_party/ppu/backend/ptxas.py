@@ -22,6 +22,25 @@ from triton.backends.ppu.tools import (
 )
 
 
+def require(capability: int) -> None:
+    """Refuses a target that no assembler here can serve.
+
+    From compute capability 10.0 on the base has an assembler of its own, `ptxas-blackwell`, which
+    the wheel leaves out as no PPU needs it.
+
+    Raises:
+        RuntimeError: the assembler is not there; the message says how to name one.
+    """
+    try:
+        nvidia_compiler.get_ptxas(capability)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"no assembler for compute capability {capability / 10:.1f}: this tree comes without "
+            "ptxas-blackwell. Set TRITON_PTXAS_BLACKWELL_PATH to the ptxas of a CUDA toolkit, "
+            "12.8 or newer"
+        ) from error
+
+
 def arguments(options: Any, capability: int) -> list[str]:
     """The options of ptxas for a compilation, without its input and output.
 

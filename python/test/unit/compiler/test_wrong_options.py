@@ -67,3 +67,14 @@ def test_what_the_base_takes_is_taken() -> None:
     ]
     for options in taken:
         assert backend.parse_options(options).num_warps in (1, 4, 32)
+
+
+def test_no_assembler_for_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel leaves out the assembler for 10.0 and above; the error says how to name one."""
+
+    def none(arch: int) -> Any:
+        raise RuntimeError("Cannot find ptxas-blackwell")
+
+    monkeypatch.setattr("triton.backends.nvidia.compiler.get_ptxas", none)
+    with pytest.raises(RuntimeError, match=r"capability 10\.0: .*TRITON_PTXAS_BLACKWELL_PATH"):
+        PPUBackend(GPUTarget("cuda", 100, 32)).hash()
