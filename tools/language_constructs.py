@@ -448,9 +448,8 @@ def _memory() -> Iterator[Construct]:
         signature = {"x": kind, "y": kind, "n": "i32"}
         plain = {"CACHE": "", "EVICTION": "", "VOLATILE": False}
         yield Construct("load", f"masked {kind[1:]}", _load, signature, plain)
-        yield Construct(
-            "load", f"masked {kind[1:]}, n aligned", _load, signature, plain, {}, ("n",)
-        )
+        name = f"masked {kind[1:]}, n aligned"
+        yield Construct("load", name, _load, signature, plain, {}, ("n",))
     signature = {"x": "*fp32", "y": "*fp32", "n": "i32"}
     for cache in ("", ".ca", ".cg", ".cv"):
         for eviction in ("", "evict_first", "evict_last"):

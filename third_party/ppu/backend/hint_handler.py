@@ -96,6 +96,19 @@ FOREIGN = {"dot_pad_only_k": "Ascend", "bind_sub_block": "Ascend"}
 RANGE_NAME = "<tl.range>"
 
 
+def _copies_asynchronously(options: Any) -> bool:
+    """Whether the tool chain of these options makes asynchronous copies and pipelines loops.
+
+    With the PPU SDK it takes T-Head's own passes: the encoding of its copies is not public.
+    """
+    from triton.backends.ppu import sdk_compiler
+
+    return (
+        not isinstance(options, sdk_compiler.HGGCOptions)
+        or sdk_compiler.vendor_passes() is not None
+    )
+
+
 def _nearest(name: str) -> str:
     """The hint most like `name`, as the end of a sentence; the names there are where none is."""
     near = SYNONYMS.get(name) or next(iter(difflib.get_close_matches(name, HINTS, 1, 0.6)), None)
@@ -173,6 +186,9 @@ class PPUHintHandler(BaseHintHandler):
         for hint in wanted:
             if hint.name in given:
                 hint.refuse(f"the loop already says {hint.name}=")
+                continue
+            if hint.name == "num_stages" and not _copies_asynchronously(generator.builder.options):
+                hint.refuse("this tool chain pipelines no loops")
                 continue
             keywords.append(ast.keyword(arg=hint.name, value=ast.Constant(int(hint.value))))
             hint.apply()
@@ -266,8 +282,14 @@ class PPUHintHandler(BaseHintHandler):
 
     def hint_ttir(self, module: Any, options: Any) -> Any:
         """Called with the kernel's IR after the ``ttir`` stage, all calls inlined."""
-        return hint_lowering.pipeline_marked_loads(module, options)
+        if _copies_asynchronously(options):
+            hint_lowering.pipeline_marked_loads(module, options)
+        return module
 
-    def hint_ttgir(self, module: Any) -> Any:
+    def hint_ttgir(self, module: Any, options: Any) -> Any:
         """Called with the kernel's IR after the ``ttgir`` stage, layouts assigned."""
-        return hint_lowering.stage_marked_loads(module, as_error=self.hint_mode() == "error")
+        return hint_lowering.stage_marked_loads(
+            module,
+            asynchronous=_copies_asynchronously(options),
+            as_error=self.hint_mode() == "error",
+        )

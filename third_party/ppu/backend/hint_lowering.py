@@ -253,13 +253,14 @@ def _own_latencies(
     return dict.fromkeys(levels, latency) if latency > 0 else {}
 
 
-def stage_marked_loads(module: Any, *, as_error: bool) -> Any:
+def stage_marked_loads(module: Any, *, asynchronous: bool, as_error: bool) -> Any:
     """Copies to shared memory the loads with a note that are not in a pipelined loop.
 
-    The copy is asynchronous where every element has at least 4 bytes, and is waited for where
-    the value is first used, or before anything that could write memory.  Smaller elements are
-    loaded and stored, since only the base's analysis knows whether they may be copied in larger
-    pieces.  Reports the loads that cannot be staged, as an error if `as_error`.
+    Where the tool chain can (`asynchronous`) and every element has at least 4 bytes, the copy is
+    asynchronous and is waited for where the value is first used, or before anything that could
+    write memory.  Smaller elements are loaded and stored, since only the base's analysis knows
+    whether they may be copied in larger pieces.  Reports the loads that cannot be staged, as an
+    error if `as_error`.
     """
     if module.get_int_attr(MODULE_NOTE) is None:
         return module
@@ -278,7 +279,9 @@ def stage_marked_loads(module: Any, *, as_error: bool) -> Any:
             break
         index, note = pending[0]
         done.add(operations.all[index].get_result(0).id())
-        refusal = NOT_PIPELINED if note.pipelined else Staging(module, operations, index).run()
+        refusal: str | None = NOT_PIPELINED
+        if not note.pipelined:
+            refusal = Staging(module, operations, index, asynchronous).run()
         changed |= refusal is None
         if refusal is not None:
             message = f"hint 'shared_memory' does not apply here: {refusal}"
@@ -338,7 +341,7 @@ class Staging:
         memory = self.builder.get_shared_mem_desc_ty(
             getattr(self.builder, getter)(), shape, self._layout(shape, element_bytes), shape
         )
-        if element_bytes >= ASYNC_BYTES:
+        if self.asynchronous and element_bytes >= ASYNC_BYTES:
             self._copy_asynchronously(memory)
         else:
             self._copy_through_registers(memory)

@@ -197,20 +197,26 @@ def add_stages(
         capability: the target's compute capability, ten times major plus minor.
         sdk: the SDK to use.
     """
+    from triton.compiler.hint_manager import hint_trigger
+
     vendor = vendor_passes()
     # `ptx_version` is a field of the base class, which the type checker does not see.
     version = options.ptx_version or PTX_VERSION
     lowered = dataclasses.replace(options, ptx_version=version)  # type: ignore[call-arg]
 
     def ttir(src: Any, metadata: dict[str, Any]) -> Any:
-        module = _base.CUDABackend.make_ttir(src, metadata, options, capability)
+        # The backend's, not the base's: it lets hints do what they have to do at this stage.
+        module = backend.make_ttir(src, metadata, options, capability)
         return module if vendor else widen_integer_dots(module)
 
     def ttgir(src: Any, metadata: dict[str, Any]) -> Any:
         if vendor:
             make = with_vendor(_base.CUDABackend.make_ttgir, vendor)
-            return make(src, metadata, options, capability)
-        return make_ttgir(src, metadata, options)
+            module = make(src, metadata, options, capability)
+        else:
+            module = make_ttgir(src, metadata, options)
+        hint_trigger("hint_ttgir", module, options)
+        return module
 
     def llir(src: Any, metadata: dict[str, Any]) -> Any:
         if vendor:

@@ -16,6 +16,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from hint_testing import compile_kernel
 
 
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CUDA-compatible tool chain, also on a host that has the PPU SDK; hints as by default."""
+    monkeypatch.setenv("TRITON_PPU_TOOLCHAIN", "cuda")
+    monkeypatch.delenv("FLAGTREE_HINTS", raising=False)
+
+
 @pytest.fixture
 def warned() -> Callable[..., list[str]]:
     """Compiles a kernel and returns what was warned about its hints."""
