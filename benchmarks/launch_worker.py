@@ -175,7 +175,6 @@ def measure_overhead(extension: str, cpu: int) -> dict[str, Any]:
     torch.zeros(1, device="cuda")
     sys.path.insert(0, str(HERE))
     import launch_kernels
-
     from triton.runtime.driver import driver
 
     timer = load_timer(extension)

@@ -24,10 +24,11 @@ nowhere else, so that reading this file tells all that differs from upstream Tri
 
 Import order: ``import triton`` reaches ``triton.backends`` long before ``triton.compiler`` and
 ``triton.language`` exist.  So `install` imports nothing but ``triton.knobs``, which needs only
-``libtriton``, and the backend's knobs; what needs the compiler waits for `install_code_generator`,
-which is called when the compiler is running anyway.  Both may be called any number of times, from
-any thread, and neither asks a device.  Neither takes a lock, which a fork in another thread could
-leave locked in a worker: whoever comes second installs the same thing again.
+``libtriton``, and the backend's knobs, and `install_driver_choice` only ``triton.runtime.driver``,
+which needs only the backends; what needs the compiler waits for `install_code_generator`,
+which is called when the compiler is running anyway.  All may be called any number of times, from
+any thread, and none asks a device.  None takes a lock, which a fork in another thread could leave
+locked in a worker: whoever comes second installs the same thing again.
 """
 
 from __future__ import annotations
@@ -131,10 +132,39 @@ def install_code_generator() -> None:
             return base_function(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     ast_to_ttir._flagtree_hints = True  # type: ignore[attr-defined]
-    with _lock:
-        if not getattr(code_generator.ast_to_ttir, "_flagtree_hints", False):
-            base_class.__new__ = new
-            code_generator.ast_to_ttir = ast_to_ttir
+    base_class.__new__ = new  # type: ignore[method-assign]
+    # Last: whoever sees this one may rely on the other.
+    code_generator.ast_to_ttir = ast_to_ttir
+
+
+def install_binary_alias() -> None:
+    """Gives ``CompiledKernel.asm`` of a kernel made by the PPU SDK the key ``cubin`` as well.
+
+    ``compiler.AsmDict``
+        is replaced by a subclass.  PyTorch's static launcher and its ahead-of-time compilation ask
+        for ``asm["cubin"]``; and the base's ``asm["sass"]`` would hand the binary to a disassembler
+        that cannot read it, so it says so instead.  Kernels without an ``hgbin`` see no difference.
+    """
+    from triton.compiler import compiler
+
+    base = compiler.AsmDict
+    if getattr(base, "_flagtree_alias", False):
+        return
+
+    class AsmDict(base):  # type: ignore[misc, valid-type]
+        _flagtree_alias = True
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            if "hgbin" in self:
+                self.setdefault("cubin", self["hgbin"])
+
+        def __missing__(self, key: str) -> Any:
+            if key == "sass" and "hgbin" in self:
+                raise KeyError("no disassembler for the PPU's machine code is publicly known")
+            return super().__missing__(key)
+
+    compiler.AsmDict = AsmDict  # type: ignore[misc]
 
 
 def _integer_of_no_type(value: Any, path: str) -> str | None:

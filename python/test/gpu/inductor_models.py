@@ -232,9 +232,8 @@ def wait_for_pool() -> None:
 
 def main(output: str) -> int:
     """Runs all cases and writes their results; returns 0 whether or not they pass."""
-    from torch._inductor import config
-
     import triton
+    from torch._inductor import config
 
     torch.cuda.init()
     torch.zeros(1, device="cuda")

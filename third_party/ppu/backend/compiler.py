@@ -142,7 +142,7 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         mod = nvidia_compiler.CUDABackend.make_ttgir(mod, metadata, opt, capability)
         from triton.compiler.hint_manager import hint_trigger
 
-        hint_trigger("hint_ttgir", mod)
+        hint_trigger("hint_ttgir", mod, opt)
         return mod
 
     def hash(self) -> str:
@@ -152,6 +152,7 @@ class PPUBackend(nvidia_compiler.CUDABackend):
         """
         from triton.compiler.hint_manager import hint_trigger
 
+        hints = hint_trigger("hint_cache_key")
         if self.toolchain.sdk is not None:
             return f"ppu-{sdk_compiler.cache_key(self.toolchain.sdk)}-{self.target.arch}-{hints}"
         ptxas.require(self.target.arch)

@@ -118,6 +118,32 @@ class ppu_knobs(base_knobs):
     # effect ("warn", the default), or with an error instead ("error"). Part of the cache key.
     hints: env_hint_mode = env_hint_mode("FLAGTREE_HINTS")
 
+    # Which tool chain makes the binary: the PPU SDK's where one is found ("auto", the default), the
+    # SDK's or an error ("sdk"), or the CUDA-compatible one ("cuda"). Part of the cache key.
+    toolchain: env_toolchain = env_toolchain("TRITON_PPU_TOOLCHAIN")
+
+    # The SDK's root directory, and its older name, which is looked at second. After both comes the
+    # installer's default, /usr/local/PPU_SDK.
+    sdk: env_opt_str = env_opt_str("PPU_SDK")
+    sdk_home: env_opt_str = env_opt_str("PPU_HOME")
+
+    # The SDK's two programs, instead of those below the root.
+    llc_path: env_opt_str = env_opt_str("TRITON_PPU_LLC_PATH")
+    ir_formatter_path: env_opt_str = env_opt_str("TRITON_IR_FORMATTER_PATH")
+
+    # More options for ppu-llc, separated as a shell would. Part of the cache key. A kernel's own
+    # option `llc_options` comes before it.
+    llc_options: env_opt_str = env_opt_str("TRITON_PPU_LLC_OPTIONS")
+
+    # Turns ppu-llc's optimizations off and asks for full debug information. Part of the cache key.
+    disable_llc_opt: env_bool = env_bool("TRITON_PPU_DISABLE_LLC_OPT")
+
+    # Prints what ppu-llc says about each kernel, such as its registers.
+    dump_llc_log: env_bool = env_bool("TRITON_PPU_DUMP_LLC_LOG")
+
+    # Seconds after which a tool (ppu-llc, llvm-irformatter, ptxas) is stopped; 0 for no limit.
+    tool_timeout: env_seconds = env_seconds("TRITON_PPU_TOOL_TIMEOUT", 600)
+
     # --- launching (backend/launcher.py, docs/launcher.md) ---
 
     # Whether kernel[grid](...) finds its compiled kernel in C++ (default) or Triton's own way. Read

@@ -288,18 +288,23 @@ bool launchCompiled(PyObject *Kernel, PyObject *Runtime, PyObject *GridValue,
     if (!Launcher)
       return false;
   }
-  // Known to be empty, both need not be looked at again.
-  const bool NoHook = NoEnter && NoExit;
-  PyObject *const Fixed[NumFixed] = {Axes[0].get(),
-                                     Axes[1].get(),
-                                     Axes[2].get(),
-                                     Stream,
-                                     Parts.Function,
-                                     Parts.PackedMetadata,
-                                     Metadata.get(),
-                                     NoHook ? Py_None : Enter.get(),
-                                     NoHook ? Py_None : Exit.get()};
-  std::copy(Fixed, Fixed + NumFixed, Args);
+  const Reference Function = getAttribute(Kernel, Names.function_);
+  const Reference Packed = getAttribute(Kernel, Names.packed_metadata_);
+  if (!Function || !Packed)
+    return false;
+  // Known to be empty, both need not be looked at again by our own launcher.
+  const bool NoHook = NoEnter && NoExit && isLauncher(Launcher.get());
+  PyObject *const Fixed[LauncherArguments::NumFixed] = {
+      Axes[0].get(),
+      Axes[1].get(),
+      Axes[2].get(),
+      Stream,
+      Function.get(),
+      Packed.get(),
+      Metadata.get(),
+      NoHook ? Py_None : Enter.get(),
+      NoHook ? Py_None : Exit.get()};
+  std::copy(Fixed, Fixed + LauncherArguments::NumFixed, Args.all());
   return static_cast<bool>(Reference(
       PyObject_Vectorcall(Launcher.get(), Args.all(),
                           Count + LauncherArguments::NumFixed, nullptr)));
@@ -670,8 +675,9 @@ private:
   PyObject *const *Args;
   size_t NumPositional;
   PyObject *KeywordNames;
-  BoundArguments Bound;
-  Fingerprint Print;
+  std::unique_ptr<Scratch> Held;
+  BoundArguments &Bound;
+  Fingerprint &Print;
   bool IsBound = false, HasPrint = false;
   Reference Runtime, Driver, Device;
 };

@@ -6,12 +6,18 @@
 namespace py = pybind11;
 
 void init_triton_ppu_device(py::module_ &&m);
+void init_triton_ppu_hint(py::module_ &&m);
+void init_triton_ppu_tix(py::module_ &&m);
+void init_triton_ppu_launch(py::module_ &&m);
 
 // Named so that PyInit_ppu below comes first: pybind11's own initialization
 // waits for ever in a sub-interpreter of CPython up to 3.11.
 PYBIND11_MODULE(ppu_parts, m) {
   m.doc() = "The C++ half of FlagTree's PPU backend.";
   init_triton_ppu_device(m.def_submodule("device"));
+  init_triton_ppu_hint(m.def_submodule("hint"));
+  init_triton_ppu_tix(m.def_submodule("tix"));
+  init_triton_ppu_launch(m.def_submodule("launch"));
 }
 
 extern "C" PYBIND11_EXPORT PyObject *PyInit_ppu() {
