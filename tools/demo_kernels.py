@@ -155,6 +155,20 @@ def bias_gelu_residual_kernel(
     tl.store(y_ptr + offsets, y, mask=mask)
 
 
+def ahead_of_time_source(
+    fn: Any, signature: dict[str, str], constants: dict[str, Any], aligned: tuple[str, ...] = ()
+) -> ASTSource:
+    """A kernel as `triton.compile` takes it, its pointers and `aligned` divisible by 16."""
+    kinds = signature | dict.fromkeys(constants, "constexpr")
+    names = list(fn.arg_names)
+    attributes = {
+        (names.index(name),): [["tt.divisibility", 16]]
+        for name in names
+        if kinds[name].startswith("*") or name in aligned
+    }
+    return ASTSource(fn, {name: kinds[name] for name in names}, dict(constants), attributes)
+
+
 @dataclass(frozen=True)
 class DemoKernel:
     """One kernel with all that is needed to compile it, run it and check it.
@@ -187,15 +201,7 @@ class DemoKernel:
     def source(self) -> ASTSource:
         """The kernel as `triton.compile` takes it, specialized as a launch with
         16-byte aligned pointers would be."""
-        signature = dict(self.signature) | dict.fromkeys(self.constants, "constexpr")
-        names = list(self.fn.arg_names)
-        signature = {name: signature[name] for name in names}
-        attributes = {
-            (names.index(name),): [["tt.divisibility", 16]]
-            for name, kind in signature.items()
-            if kind.startswith("*") or name in self.aligned
-        }
-        return ASTSource(self.fn, signature, dict(self.constants), attributes)
+        return ahead_of_time_source(self.fn, self.signature, self.constants, self.aligned)
 
 
 def _softmax_problem(device: str) -> tuple[tuple[int, ...], list[Any], Any, Any, float]:

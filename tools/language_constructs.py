@@ -74,15 +74,9 @@ class Construct:
 
     def source(self) -> ASTSource:
         """The kernel as `triton.compile` takes it, its pointers 16-byte aligned."""
-        signature = dict(self.signature) | dict.fromkeys(self.constants, "constexpr")
-        names = list(self.fn.arg_names)
-        signature = {name: signature[name] for name in names}
-        attributes = {
-            (names.index(name),): [["tt.divisibility", 16]]
-            for name, kind in signature.items()
-            if kind.startswith("*") or name in self.aligned
-        }
-        return ASTSource(self.fn, signature, dict(self.constants), attributes)
+        return demo_kernels.ahead_of_time_source(
+            self.fn, self.signature, self.constants, self.aligned
+        )
 
 
 @triton.jit
