@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "flagtree/Device/DeviceResolver.h"
-#include "flagtree/Device/ManagementLibrary.h"
+#include "flagtree/Device/ManagementProcess.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -20,14 +20,18 @@ using namespace flagtree;
 namespace {
 
 constexpr const char *Usage =
-    "usage: flagtree-device [--json]\n"
+    "usage: flagtree-device [--json | --inventory]\n"
     "\n"
     "Prints which driver and devices a process started here would see, "
     "without\n"
     "initializing the driver. Reads CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER,\n"
     "FLAGTREE_PPU_DEVICE, TRITON_PPU_LIBCUDA_PATH, PPU_SDK and PPU_HOME.\n"
     "Ends with status 0 if a device is visible, 1 if none is, 2 on bad "
-    "usage.\n";
+    "usage.\n"
+    "\n"
+    "--inventory prints only what the management library says of the host's\n"
+    "devices, for a forked process that cannot ask it, and ends with status "
+    "0.\n";
 
 /// One line of the output: a name and a value, which for JSON is either quoted
 /// or written as it is.
@@ -112,6 +116,9 @@ int main(int ArgumentCount, char **Arguments) {
   for (int I = 1; I < ArgumentCount; ++I) {
     if (std::strcmp(Arguments[I], "--json") == 0) {
       Json = true;
+    } else if (std::strcmp(Arguments[I], "--inventory") == 0) {
+      std::fputs(writeInventory(askManagement()).c_str(), stdout);
+      return 0;
     } else if (std::strcmp(Arguments[I], "--help") == 0) {
       std::fputs(Usage, stdout);
       return 0;

@@ -37,8 +37,6 @@ struct Notes {
   std::atomic<int> DeviceCount{-1};
   /// Major << 8 | Minor; 0 is unknown.
   std::atomic<int> Capabilities[MaxKnownDevices]{};
-  std::atomic<int> ManagementCalls{0};
-  std::atomic<bool> ManagementLocked{false};
   std::atomic<bool> VariableHeld{false};
   std::atomic<bool> VariableIsSet{false};
   char Variable[256]{};
@@ -70,8 +68,6 @@ void settle() noexcept {
   }
   ThreadOrdinal = NeverNoted;
   Note.LastOrdinal.store(NeverNoted, std::memory_order_relaxed);
-  if (Note.ManagementCalls.exchange(0, std::memory_order_relaxed) > 0)
-    Note.ManagementLocked.store(true, std::memory_order_relaxed);
   Note.VariableHeld.store(false, std::memory_order_relaxed);
   Note.Generation.fetch_add(1, std::memory_order_relaxed);
 }
@@ -189,21 +185,6 @@ void noteCapability(int Ordinal, Capability Value) noexcept {
 void checkProcess() noexcept {
   if (initializedHere() && getpid() != initializer())
     settle();
-}
-
-ManagementCall::ManagementCall() noexcept : Generation(generation()) {
-  Note.ManagementCalls.fetch_add(1, std::memory_order_relaxed);
-}
-
-ManagementCall::~ManagementCall() {
-  // A child that was forked from inside the call starts from zero.
-  if (Generation == generation())
-    Note.ManagementCalls.fetch_sub(1, std::memory_order_relaxed);
-}
-
-bool managementLocked() noexcept {
-  refresh();
-  return Note.ManagementLocked.load(std::memory_order_relaxed);
 }
 
 bool holdDeviceVariable(const char *Value) noexcept {

@@ -2,8 +2,10 @@
 
 #include "flagtree/Device/ManagementLibrary.h"
 
+#include "flagtree/Device/ManagementProcess.h"
 #include "flagtree/Driver/LibrarySearch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <dlfcn.h>
@@ -38,6 +40,13 @@ struct Candidate {
 };
 
 std::atomic<const Inventory *> Known{nullptr};
+
+/// The generation (ForkState.h) in which this tree opened a library.
+constexpr std::uint32_t NeverOpened = ~std::uint32_t(0);
+std::atomic<std::uint32_t> OpenedIn{NeverOpened};
+
+/// Never freed: a child may be forked at any moment.
+std::atomic<const std::string *> Program{nullptr};
 
 template <typename F>
 void resolve(void *Library, const std::string &Symbol, F &Slot) {
@@ -126,6 +135,7 @@ Inventory askOne(const Candidate &From) {
     Answer.Failure = Text ? Text : From.Library + " cannot be opened";
     return Answer;
   }
+  OpenedIn.store(forkstate::generation(), std::memory_order_relaxed);
   // Never unmapped: a library that started threads or registered handlers does
   // not survive it.
   Answer.Library = From.Library;
@@ -135,7 +145,6 @@ Inventory askOne(const Candidate &From) {
     Answer.Failure = From.Library + " has no " + Missing;
     return Answer;
   }
-  forkstate::ManagementCall Guard;
   if (Status Code = Table.Init()) {
     const char *Text = Table.ErrorString ? Table.ErrorString(Code) : nullptr;
     Answer.Failure = From.Library + ": Init answered " + std::to_string(Code) +
@@ -160,31 +169,68 @@ std::vector<Candidate> candidates() {
   return List;
 }
 
+bool isManagementLibrary(const std::string &Path) {
+  const std::string Name = search::baseName(Path);
+  for (const char *Stem : {"libhgml.so", "libnvidia-ml.so"})
+    if (Name.compare(0, std::strlen(Stem), Stem) == 0)
+      return true;
+  return false;
+}
+
+/// Whether a library is mapped here that an ancestor may have mapped: in a
+/// child, any that this tree has not opened in it.
+bool isInherited() {
+  const std::uint32_t Generation = forkstate::generation();
+  if (Generation == 0 || OpenedIn.load(std::memory_order_relaxed) == Generation)
+    return false;
+  const std::vector<std::string> Mapped = search::mappedLibraries();
+  return std::any_of(Mapped.begin(), Mapped.end(), isManagementLibrary);
+}
+
+/// Keeps an answer for the life of the process; the one that came first.
+Inventory keep(Inventory Answer) {
+  auto Kept = std::make_unique<const Inventory>(std::move(Answer));
+  const Inventory *None = nullptr;
+  if (Known.compare_exchange_strong(None, Kept.get(),
+                                    std::memory_order_acq_rel))
+    return *Kept.release();
+  return *None;
+}
+
+Inventory askElsewhere() {
+  const std::string *Path = Program.load(std::memory_order_acquire);
+  if (Path)
+    return askProgram(*Path);
+  Inventory Answer;
+  Answer.Failure = "this process was forked from one that used the management "
+                   "library, and no program is known to ask it with";
+  return Answer;
+}
+
 } // namespace
 
 const Inventory *knownInventory() noexcept {
   return Known.load(std::memory_order_acquire);
 }
 
+void setManagementProgram(std::string Path) {
+  Program.store(new std::string(std::move(Path)), std::memory_order_release);
+}
+
 Inventory askManagement() {
   if (const Inventory *Answer = knownInventory())
     return *Answer;
-  Inventory Best;
-  if (forkstate::managementLocked()) {
-    Best.Failure = "this process was forked while another thread was inside "
-                   "the management library, which therefore is not asked here";
-    return Best;
+  if (isInherited()) {
+    Inventory Answer = askElsewhere();
+    return Answer.Failure.empty() && !Answer.Devices.empty()
+               ? keep(std::move(Answer))
+               : Answer;
   }
+  Inventory Best;
   for (const Candidate &From : candidates()) {
     Inventory Answer = askOne(From);
-    if (Answer.Failure.empty() && !Answer.Devices.empty()) {
-      auto Kept = std::make_unique<const Inventory>(std::move(Answer));
-      const Inventory *None = nullptr;
-      if (Known.compare_exchange_strong(None, Kept.get(),
-                                        std::memory_order_acq_rel))
-        return *Kept.release();
-      return *None;
-    }
+    if (Answer.Failure.empty() && !Answer.Devices.empty())
+      return keep(std::move(Answer));
     // A library that is there says more about a failure than one that is not,
     // and one that answers "no device" more than one that does not answer.
     bool Better = Best.Failure.empty()

@@ -4,8 +4,10 @@
 
 #include "flagtree/Device/DevicePresence.h"
 #include "flagtree/Device/DeviceResolver.h"
-#include "flagtree/Device/ManagementLibrary.h"
+#include "flagtree/Device/ManagementProcess.h"
 
+#include <dlfcn.h>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace flagtree;
@@ -190,17 +192,110 @@ TEST(Management, IsInheritedByChildren) {
   });
 }
 
-TEST(Management, IsNotCalledWhereItsLocksMayBeHeld) {
+/// Runs Body in a child forked while another thread of this process was inside
+/// the management library, which hangs whoever calls it there.
+template <typename F> void inChildOfThreadInside(F Body) {
+  setenv("FLAGTREE_SIM_FAULTS", "hgmlInit_v2@first=delay:300", 1);
+  std::string Path = std::string(getenv("PPU_SDK")) + "/lib/libhgml.so";
+  void *Library = dlopen(Path.c_str(), RTLD_NOW);
+  ASSERT_NE(Library, nullptr) << dlerror();
+  auto Init = reinterpret_cast<int (*)()>(dlsym(Library, "hgmlInit_v2"));
+  std::atomic<bool> Began{false};
+  std::thread Monitor([&] {
+    Began = true;
+    Init();
+  });
+  while (!Began)
+    std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  unsetenv("FLAGTREE_SIM_FAULTS");
+  inChild([&] {
+    alarm(20);
+    Body();
+  });
+  Monitor.join();
+}
+
+TEST(Management, AChildOfAThreadInsideItAsksAProgram) {
   TemporaryDirectory Root;
   addManagement(Root);
   isolated(Root, [] {
-    forkstate::ManagementCall Guard;
-    inChild([] {
+    setManagementProgram(DEVICE_PROGRAM);
+    inChildOfThreadInside([] {
       Inventory Answer = askManagement();
-      EXPECT_TRUE(Answer.Devices.empty());
-      EXPECT_NE(Answer.Failure.find("forked"), std::string::npos);
+      EXPECT_EQ(Answer.Failure, "");
+      ASSERT_EQ(Answer.Devices.size(), 2u);
+      EXPECT_EQ(Answer.Devices[1].Compute.asNumber(), 89);
+      EXPECT_NE(Answer.Devices[1].Uuid, "");
+      EXPECT_NE(knownInventory(), nullptr);
     });
   });
+}
+
+TEST(Management, WithoutAProgramItSaysWhy) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    inChildOfThreadInside([] {
+      EXPECT_NE(askManagement().Failure.find("forked"), std::string::npos);
+      setManagementProgram("/nonexistent/program");
+      Inventory Answer = askManagement();
+      EXPECT_NE(Answer.Failure.find("/nonexistent/program"), std::string::npos);
+      EXPECT_NE(Answer.Failure.find("No such file"), std::string::npos);
+      EXPECT_EQ(askCapability(0).Why, CapabilityUnknown::NoManagementLibrary);
+    });
+  });
+}
+
+TEST(Management, AChildThatOpenedItItselfCallsItAgain) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  isolated(Root, [] {
+    inChild([] {
+      setenv("FLAGTREE_SIM_FAULTS", "hgmlDeviceGetCount_v2@first=999", 1);
+      EXPECT_NE(askManagement().Failure.find("999"), std::string::npos);
+      EXPECT_EQ(askManagement().Failure, "") << "without a program";
+    });
+  });
+}
+
+TEST(ManagementProgram, WhateverItDoesIsAnAnswer) {
+  TemporaryDirectory Root;
+  auto Answer = [&](const char *Script, int Milliseconds) {
+    std::string Path = Root.path() + "/program";
+    std::FILE *File = std::fopen(Path.c_str(), "w");
+    std::fprintf(File, "#!/bin/sh\n%s\n", Script);
+    std::fclose(File);
+    EXPECT_EQ(chmod(Path.c_str(), 0700), 0);
+    return askProgram(Path, std::chrono::milliseconds(Milliseconds));
+  };
+  EXPECT_NE(Answer("exec sleep 60", 200).Failure.find("200 ms"), std::string::npos);
+  for (const char *Script :
+       {"true", "exit 1", "kill -9 $$", "echo library x", "echo end",
+        "echo device 8; echo end", "echo library x; echo nonsense; echo end",
+        "head -c 100000 /dev/zero"})
+    EXPECT_NE(Answer(Script, 20000).Failure, "") << Script;
+  EXPECT_NE(Answer("exec yes", 20000).Failure, "");
+  Inventory Empty = Answer("echo library x; echo end", 20000);
+  EXPECT_EQ(Empty.Failure, "");
+  EXPECT_EQ(Empty.Library, "x");
+}
+
+TEST(ManagementProgram, ItsTextIsReadBack) {
+  Inventory Written;
+  Written.Library = "/a directory/libhgml.so";
+  Written.Failure = "two\nlines";
+  Written.Devices = {{"PPU-1", {8, 0}, false, {}},
+                     {"", {9, 0}, true, {"MIG-1", ""}}};
+  std::optional<Inventory> Read = readInventory(writeInventory(Written));
+  ASSERT_TRUE(Read);
+  EXPECT_EQ(Read->Library, Written.Library);
+  EXPECT_EQ(Read->Failure, "two lines");
+  ASSERT_EQ(Read->Devices.size(), 2u);
+  EXPECT_EQ(Read->Devices[0].Uuid, "PPU-1");
+  EXPECT_EQ(Read->Devices[1].Uuid, "");
+  EXPECT_TRUE(Read->Devices[1].MigEnabled);
+  EXPECT_EQ(Read->Devices[1].MigUuids, Written.Devices[1].MigUuids);
 }
 
 TEST(Management, ThreadsThatComeFirstAgree) {

@@ -159,18 +159,6 @@ TEST(ForkState, ALiveDriverRefutesTheWitness) {
   });
 }
 
-TEST(ForkState, AForkInsideTheManagementLibraryLocksIt) {
-  isolated([] {
-    EXPECT_FALSE(forkstate::managementLocked());
-    {
-      forkstate::ManagementCall Guard;
-      inChild([] { EXPECT_TRUE(forkstate::managementLocked()); });
-    }
-    inChild([] { EXPECT_FALSE(forkstate::managementLocked()); });
-    EXPECT_FALSE(forkstate::managementLocked());
-  });
-}
-
 TEST(ForkState, AHeldVariableIsReadByThisProcessAlone) {
   isolated([] {
     setenv("FLAGTREE_PPU_DEVICE", "1", 1);

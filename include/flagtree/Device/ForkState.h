@@ -109,23 +109,6 @@ void noteCapability(int Ordinal, Capability Value) noexcept;
 /// contradicts the note.
 void checkProcess() noexcept;
 
-/// Around a call into the management library. A child forked by another thread
-/// meanwhile must not call that library: its locks may be held for ever.
-class ManagementCall {
-public:
-  ManagementCall() noexcept;
-  ~ManagementCall();
-  ManagementCall(const ManagementCall &) = delete;
-  ManagementCall &operator=(const ManagementCall &) = delete;
-
-private:
-  std::uint32_t Generation;
-};
-
-/// Whether this process was forked while a thread was inside the management
-/// library.
-bool managementLocked() noexcept;
-
 /// Makes this process read FLAGTREE_PPU_DEVICE as Value (null: not set) until
 /// released, whatever the environment says; for the moment in which the
 /// variable is set for a child that is being spawned. Not inherited by forked

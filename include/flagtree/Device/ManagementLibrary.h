@@ -11,9 +11,12 @@
 //  - What devices a host has does not change under a running driver: the first
 //    complete answer is kept for the life of the process and inherited by
 //    forked children. A failure is not kept.
-//  - No lock of ours is taken. In a child that was forked while another thread
-//    was inside the management library, it is not called again, as its own
-//    locks may be held for ever.
+//  - No lock of ours is taken.
+//  - A forked child never calls a management library that an ancestor had
+//    mapped. A thread of the ancestor - ours, torch's, a monitor's - may have
+//    been inside it at the fork, and then its locks are held for ever: NVML 580
+//    spins in nvmlInit_v2. A program that the child starts is asked instead
+//    (ManagementProcess.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +41,11 @@ struct Inventory {
 
 /// Asks a management library for the host's devices. May throw std::bad_alloc.
 Inventory askManagement();
+
+/// Names the program that is asked in a forked child which may not call the
+/// library itself: flagtree-device, by its path. Called once, at import;
+/// without it such a child gets a Failure that says so.
+void setManagementProgram(std::string Path);
 
 /// The answer already at hand; null if nobody has asked with success.
 const Inventory *knownInventory() noexcept;

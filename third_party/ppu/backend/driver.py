@@ -63,6 +63,8 @@ def _on_forked_child() -> None:
 def _watch_forks() -> None:
     _device.keep_errors(errors)
     _device.set_fork_callback(_on_forked_child)
+    program = os.path.join(os.path.dirname(__file__), "bin", "flagtree-device")
+    _device.set_management_program(os.fsencode(program))
     # A child whose parent never imported this tree has no note; torch may know. The other modes
     # wait for a question.
     _device.hear_torch()

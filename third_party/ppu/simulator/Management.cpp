@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 
 #if FLAGTREE_SIM_IS_HG
 #define FLAGTREE_SIM_PREFIX hgml
@@ -44,8 +45,29 @@ enum class ManagementCall : unsigned {
 #include "ManagementCalls.def"
 };
 
-// The library can be used in forked children, whoever initialized it.
+// The library can be used in forked children, whoever initialized it, unless a
+// thread of the parent was inside it at the fork: its lock is then held for
+// ever, and NVML 580 spins for it.
 std::atomic<int> initializations{0};
+std::atomic<int> threadsInside{0};
+std::atomic<pid_t> usedBy{0};
+
+class Inside {
+public:
+  Inside() {
+    const pid_t self = getpid();
+    pid_t user = usedBy.load();
+    while (user != self) {
+      while (user != 0 && threadsInside.load() > 0)
+        pause();
+      usedBy.compare_exchange_strong(user, self);
+    }
+    threadsInside.fetch_add(1);
+  }
+  ~Inside() { threadsInside.fetch_sub(1); }
+  Inside(const Inside &) = delete;
+  Inside &operator=(const Inside &) = delete;
+};
 
 /// A device or one of its MIG instances.
 struct HandleRecord {
@@ -87,6 +109,7 @@ const PhysicalDevice &physical(Handle handle) {
 
 template <typename Body>
 ManagementResult manage(ManagementCall which, Needs needs, Body &&body) {
+  const Inside inside;
   // Not Needs::Initialization, which asks about the driver.
   return static_cast<ManagementResult>(
       call(static_cast<unsigned>(which), Needs::Nothing, [&](Detail &detail) {

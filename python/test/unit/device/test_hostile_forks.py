@@ -112,3 +112,49 @@ def test_on_a_kernel_without_wipe_on_fork(
         {"LD_PRELOAD": str(shim)},
     )
     assert found == [INHERITED] * 4
+
+
+def test_while_a_thread_is_inside_the_management_library(
+    simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """A monitor's thread in NVML at the fork holds its locks in the child for ever; torch's own
+    count of devices is such a thread. The child learns the capability all the same."""
+    machine = simulator(devices=2, capability=[(8, 0), (9, 0)])
+    machine.fault("nvmlInit_v2", "every", delay=0.05)
+    found = scripted(
+        machine,
+        """
+        import ctypes, threading
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        def monitor():
+            while True:
+                library.nvmlInit_v2()
+                library.nvmlShutdown()
+        threading.Thread(target=monitor, daemon=True).start()
+        ask = lambda: [device.capability(n)["major"] for n in (0, 1)] + [ppu.process_state()]
+        answers = [in_child(ask) for _ in range(5)]
+        answers.append(in_child(lambda: in_child(ask)))
+        libc = ctypes.PyDLL(None)
+        answers += [in_child(ask, libc.fork), in_child(ask, lambda: libc.syscall(57))]
+        report(answers)
+        """,
+        {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    )
+    assert found == [[8, 9, "Uninitialized"]] * 8
+
+
+def test_without_the_program_that_asks_in_a_childs_stead(
+    simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """The error of a child that cannot learn the capability says what is missing."""
+    found = scripted(
+        simulator(devices=1),
+        """
+        import ctypes
+        ctypes.CDLL("libnvidia-ml.so.1")
+        device.set_management_program(b"/nonexistent/flagtree-device")
+        report(in_child(lambda: triton.runtime.driver.active.get_current_target()))
+        """,
+    )
+    assert found[0] == "RuntimeError"
+    assert "/nonexistent/flagtree-device" in found[1] and "No such file" in found[1]
