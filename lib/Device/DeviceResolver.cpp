@@ -23,7 +23,7 @@ ProcessState classify(Result Answer) noexcept {
   switch (Answer) {
   case Result::Success:
     forkstate::noteInitialized();
-    return ProcessState::Initialized;
+    return knownState(ProcessState::Initialized);
   case Result::InvalidDevice: // Only a live driver knows its ordinals.
   case Result::Deinitialized: // It was live, and the process is exiting.
     // Not noted: only a success is proof enough to be remembered.
@@ -193,8 +193,11 @@ DeviceResolver::ordinalWithoutContext(OrdinalAnswer Answer) noexcept {
 CapabilityAnswer DeviceResolver::capability(int Ordinal) noexcept {
   CapabilityAnswer Answer;
   try {
-    ProcessState State = liveness().State;
-    bool FromDriver = State == ProcessState::Initialized;
+    auto [State, Said] = liveness();
+    // A driver that missed a raw clone may not be used, but what it says of its
+    // devices is right.
+    bool FromDriver =
+        State == ProcessState::Initialized || Said == Result::Success;
     if (FromDriver || State == ProcessState::ForkedAfterInit) {
       const EntryPoints *Calls = Library.mapped();
       if (FromDriver && Calls && !forkstate::capability(Ordinal).known())
@@ -224,8 +227,8 @@ CapabilityAnswer DeviceResolver::capability(int Ordinal) noexcept {
 }
 
 int DeviceResolver::deviceCount() noexcept {
-  ProcessState State = liveness().State;
-  if (State == ProcessState::Initialized) {
+  auto [State, Said] = liveness();
+  if (State == ProcessState::Initialized || Said == Result::Success) {
     const EntryPoints *Calls = Library.mapped();
     int Count = 0;
     if (Calls && forkstate::deviceCount() < 0 &&

@@ -31,6 +31,7 @@ struct Notes {
   std::atomic<std::uint32_t> Generation{0};
   std::atomic<bool> InitializedHere{false};
   std::atomic<bool> ForkedAfterInit{false};
+  std::atomic<bool> ClonedAfterInit{false};
   std::atomic<int> Initializer{0};
   std::atomic<int> LastOrdinal{NeverNoted};
   std::atomic<int> InheritedOrdinal{NoOrdinal};
@@ -88,6 +89,9 @@ void detail::enterChild() noexcept {
   std::uint32_t Seen = Wiped;
   if (Alive->compare_exchange_strong(Seen, Settling,
                                      std::memory_order_acq_rel)) {
+    // The fork handlers did not run, the driver's neither.
+    if (Note.InitializedHere.load(std::memory_order_relaxed))
+      Note.ClonedAfterInit.store(true, std::memory_order_relaxed);
     settle();
     Alive->store(Settled, std::memory_order_release);
     return;
@@ -152,7 +156,10 @@ Capability capability(int Ordinal) noexcept {
 
 void noteInitialized() noexcept {
   refresh();
-  if (Note.InitializedHere.load(std::memory_order_relaxed))
+  // In a raw clone's child the driver takes itself to be live, as it was not
+  // told of the fork.
+  if (Note.InitializedHere.load(std::memory_order_relaxed) ||
+      Note.ClonedAfterInit.load(std::memory_order_relaxed))
     return;
   Note.Initializer.store(getpid(), std::memory_order_relaxed);
   // Where the driver is live nothing an ancestor did matters any more.

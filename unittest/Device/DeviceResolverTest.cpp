@@ -4,7 +4,9 @@
 
 #include "flagtree/Device/DeviceResolver.h"
 
+#include <csignal>
 #include <random>
+#include <sys/syscall.h>
 #include <thread>
 
 using namespace flagtree;
@@ -337,6 +339,34 @@ TEST_P(Resolver, EveryFaultIsAnAnswer) {
             }
           }
         });
+}
+
+// A raw clone tells a driver nothing: seen with CUDA 13, whose calls go on as
+// if it were live, on memory that is shared with the parent's device.
+TEST_P(Resolver, ADriverThatMissedTheForkIsNotUsed) {
+  isolated([this] {
+    FakeDriver *Fake = open();
+    ASSERT_EQ(init(), 0);
+    Fake->SetCurrent(1);
+    resolver().noteBeforeFork();
+    pid_t Parent = getpid();
+    pid_t Child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    if (Child == 0) {
+      Fake->InitializedBy = getpid();
+      for (int Time = 0; Time < 2; ++Time) {
+        EXPECT_EQ(resolver().ordinal().Ordinal, 1);
+        EXPECT_EQ(resolver().state().State, ProcessState::ForkedAfterInit);
+        EXPECT_EQ(resolver().capability(1).Compute.asNumber(), 81);
+        EXPECT_EQ(resolver().deviceCount(), 2);
+        UseAnswer Use = resolver().makeUsable();
+        EXPECT_EQ(Use.Kind, Usability::Forked);
+        EXPECT_EQ(Use.Initializer, Parent);
+      }
+      std::fflush(nullptr);
+      _exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    EXPECT_EQ(waitFor(Child), 0);
+  });
 }
 
 TEST_P(Resolver, ADriverThatIsShutDown) {

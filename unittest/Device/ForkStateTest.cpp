@@ -159,6 +159,26 @@ TEST(ForkState, ALiveDriverRefutesTheWitness) {
   });
 }
 
+// The driver was not told of the fork, and answers there as if it were live.
+TEST(ForkState, ADriverThatIsLiveAfterARawCloneIsNotBelieved) {
+  isolated([] {
+    forkstate::noteInitialized();
+    pid_t Child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    if (Child == 0) {
+      forkstate::noteInitialized();
+      _exit(forkstate::forkedAfterInit() && !forkstate::initializedHere() ? 0
+                                                                          : 1);
+    }
+    EXPECT_EQ(waitFor(Child), 0);
+    // A child that was forked in time initializes like any other process.
+    inChild([] {
+      EXPECT_TRUE(forkstate::forkedAfterInit());
+      forkstate::noteInitialized();
+      EXPECT_TRUE(forkstate::initializedHere());
+    });
+  });
+}
+
 TEST(ForkState, AHeldVariableIsReadByThisProcessAlone) {
   isolated([] {
     setenv("FLAGTREE_PPU_DEVICE", "1", 1);

@@ -91,7 +91,9 @@ int deviceCount() noexcept;
 /// The capability the driver reported, here or in an ancestor.
 Capability capability(int Ordinal) noexcept;
 
-/// The driver was found to be live in this process.
+/// The driver was found to be live in this process. Not believed in the child
+/// that a raw clone made of an initialized process: no fork handler ran there,
+/// so the driver answers as if it were live, and is not.
 void noteInitialized() noexcept;
 
 /// An ancestor must have been initialized: a witness other than our own note

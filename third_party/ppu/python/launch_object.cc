@@ -6,6 +6,7 @@
 #include "python_reference.h"
 #include "quick_integer.h"
 
+#include "flagtree/Device/ForkState.h"
 #include "flagtree/Launch/KernelLaunch.h"
 
 #include <limits>
@@ -220,7 +221,7 @@ const EntryPoints *readyDriver(const LauncherConfig &Config,
   Context Current = nullptr;
   if (__builtin_expect(Driver && Driver->CtxGetCurrent &&
                            Driver->CtxGetCurrent(&Current) == Result::Success &&
-                           Current,
+                           Current && !forkstate::forkedAfterInit(),
                        1))
     return Driver;
   Driver = usableDriver();
@@ -468,7 +469,8 @@ const EntryPoints *python::usableDriver() {
   const EntryPoints *Driver = DriverLibrary::get().mapped();
   Context Current;
   if (Driver && Driver->CtxGetCurrent &&
-      Driver->CtxGetCurrent(&Current) != Result::NotInitialized)
+      Driver->CtxGetCurrent(&Current) != Result::NotInitialized &&
+      !forkstate::forkedAfterInit())
     return Driver;
   if (!ensureUsable())
     return nullptr;
