@@ -74,7 +74,8 @@ class Row:
 
     Attributes:
         way: how it came to be.
-        by: who initialized the driver: nobody, cuInit, context, torch.
+        by: who initialized the driver: nobody, cuInit, context, torch; management:
+            nobody, but a thread of the parent is inside the management library.
         when: never; before it came to be; while its parent forked; after, in itself;
             between a parent and itself (fork of a fork), or between two askings (fresh).
         imported: where the tree was imported first: parent or child.
@@ -110,6 +111,8 @@ class Row:
     def is_initialized(self) -> bool | None:
         """Whether the driver is live in the process or was in an ancestor that forked
         into it, so that a further child cannot initialize; None: it may be either."""
+        if self.by == "management":
+            return False
         if self.when == "while":
             return None
         if self.when == "before" and not self.preload:
@@ -128,13 +131,15 @@ class Row:
         return True
 
 
-def all_rows(initializers: tuple[str, ...]) -> list[Row]:
+def all_rows(initializers: tuple[str, ...], has_management: bool) -> list[Row]:
     """Every row; ``initializers`` are the ways to initialize that there are here."""
     rows = [Row("fresh")]
     for by in initializers:
         rows += [Row("fresh", by, when) for when in ("before", "after", "between")]
     for way in FORKING + FORKING_IN_C:
         rows += [Row(way), Row(way, imported="child")]
+        if has_management:
+            rows.append(Row(way, "management", "while"))
         for by in initializers:
             rows += [Row(way, by, when) for when in ("before", "while", "after")]
             rows.append(Row(way, by, "before", imported="child"))
@@ -190,6 +195,7 @@ class Machine:
     devices: int
     capabilities: list[tuple[int, int]]
     initializers: tuple[str, ...]
+    has_management: bool
 
     def arch(self, ordinal: int) -> int:
         major, minor = self.capabilities[ordinal]
@@ -217,6 +223,7 @@ class Triton:
 
 LOOK_AT_DRIVER = """
 import ctypes, json
+import fork_matrix_worker
 def look():
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -238,7 +245,8 @@ def look():
         has_cuda = torch.version.cuda is not None and torch.cuda.is_available()
     except ImportError:
         has_cuda = False
-    return {"capabilities": capabilities, "torch": has_cuda}
+    has_management = fork_matrix_worker.management_library() is not None
+    return {"capabilities": capabilities, "torch": has_cuda, "management": has_management}
 print(json.dumps(look()))
 """
 
@@ -294,6 +302,9 @@ class Matrix:
         # Absolute, as the rows are played in other directories.
         result["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in path if part)
         result["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        # numpy's OpenBLAS waits for its threads before each fork, and a raw clone has none
+        # of them: os.fork() in it hangs, whatever is imported besides numpy.
+        result["OPENBLAS_NUM_THREADS"] = "1"
         result["TRITON_CACHE_DIR"] = str(work / "cache")
         result["TRITON_HOME"] = result["HOME"] = str(work)
         # The matrix judges answers; a child that only asks must not warn anyway.
@@ -312,13 +323,13 @@ class Matrix:
 
     def look_at_machine(self) -> Machine:
         if self.options.driver == "simulator":
-            return Machine("simulator", 2, [(8, 0), (9, 0)], ("cuInit", "context"))
+            return Machine("simulator", 2, [(8, 0), (9, 0)], ("cuInit", "context"), True)
         found = self.run_in(LOOK_AT_DRIVER, self.environment(self.root))
         if isinstance(found, str):
             raise SystemExit(f"fork_matrix: --driver real: {found}")
         capabilities = [(major, minor) for major, minor in found["capabilities"]]
         initializers = ("cuInit", "context") + (("torch",) if found["torch"] else ())
-        return Machine("real", len(capabilities), capabilities, initializers)
+        return Machine("real", len(capabilities), capabilities, initializers, found["management"])
 
     def look_at_triton(self) -> Triton:
         work = self.root / "reference"
@@ -370,6 +381,7 @@ class Matrix:
             )
             if row.when == "while":
                 simulator.fault("cuInit", "first", delay=0.06)
+                simulator.fault("nvmlInit_v2", "every", delay=0.06)
             env = simulator.environment(env)
         if row.no_device:
             env["CUDA_VISIBLE_DEVICES"] = ""
@@ -378,7 +390,8 @@ class Matrix:
         # so a real one is then not asked at all.
         fork_check = "each"
         if not simulator:
-            fork_check = "none" if row.when == "while" else "each" if one_by_one else "end"
+            unsure = row.is_initialized is None
+            fork_check = "none" if unsure else "each" if one_by_one else "end"
         spec = dataclasses.asdict(row) | {
             "device": self.machine.devices - 1,
             "devices": self.machine.devices,
@@ -586,13 +599,13 @@ def read_options() -> argparse.Namespace:
 def main() -> int:
     options = read_options()
     if options.list:
-        for row in all_rows(("cuInit", "context", "torch")):
+        for row in all_rows(("cuInit", "context", "torch"), has_management=True):
             print(row.label)
         for question, text in QUESTIONS.items():
             print(f"{question}: {text}")
         return 0
     matrix = Matrix(options)
-    rows = all_rows(matrix.machine.initializers)
+    rows = all_rows(matrix.machine.initializers, matrix.machine.has_management)
     rows = [row for row in rows if options.rows is None or options.rows in row.label]
     if not rows:
         raise SystemExit(f"fork_matrix: no row's label holds {options.rows!r}; see --list")

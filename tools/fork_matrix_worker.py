@@ -68,6 +68,23 @@ def initialize(row: Row) -> None:
         driver.use(device)
 
 
+def management_library() -> tuple[ctypes.CDLL, str] | None:
+    """NVML or HGML and the prefix of its calls; None where there is neither."""
+    for name, prefix in (("libnvidia-ml.so.1", "nvml"), ("libhgml.so", "hgml")):
+        try:
+            return ctypes.CDLL(name), prefix
+        except OSError:
+            continue
+    return None
+
+
+def use_management(library: ctypes.CDLL, prefix: str, ended: threading.Event) -> None:
+    """Stays inside the management library, but for moments, until the event is set."""
+    while not ended.is_set():
+        library[f"{prefix}Init_v2"]()
+        library[f"{prefix}Shutdown"]()
+
+
 def import_tree() -> None:
     import triton  # noqa: F401
 
@@ -278,26 +295,40 @@ def prepare(row: Row) -> None:
         ask_device()
 
 
-def initializing_meanwhile(row: Row) -> threading.Thread:
-    """Begins to initialize in another thread, and comes back while it does.
+def begin_meanwhile(row: Row) -> Callable[[], None]:
+    """Begins in another thread what happens while the process forks, if anything does,
+    and comes back while it happens. Answers a function that waits for its end.
 
     Everything is imported and loaded before: a module that a thread imports while its
     process forks can never be imported in the child, and that is not what is asked.
     """
-    driver_calls().Driver()
+    if row["when"] != "while":
+        return lambda: None
+    ended, begun = threading.Event(), threading.Event()
+    body: Callable[[], None] = functools.partial(initialize, row)
+    if row["by"] == "management":
+        found = management_library()
+        assert found is not None, "fork_matrix.py plays this only where there is one"
+        body = functools.partial(use_management, *found, ended)
+    else:
+        driver_calls().Driver()
     if row["by"] == "torch":
         import torch  # noqa: F401
-    begun = threading.Event()
 
     def begin() -> None:
         begun.set()
-        initialize(row)
+        body()
 
     thread = threading.Thread(target=begin, daemon=True)
     thread.start()
     begun.wait()
     time.sleep(0.02)
-    return thread
+
+    def finish() -> None:
+        ended.set()
+        thread.join()
+
+    return finish
 
 
 def exit_status(pid: int) -> int:
@@ -326,10 +357,9 @@ def fork_and_arrive(row: Row, how: str) -> int:
 
 def by_fork(row: Row, how: str) -> int:
     prepare(row)
-    thread = initializing_meanwhile(row) if row["when"] == "while" else None
+    finish = begin_meanwhile(row)
     status = exit_status(fork_and_arrive(row, how))
-    if thread:
-        thread.join()
+    finish()
     return status
 
 
@@ -354,12 +384,11 @@ def by_thread(row: Row) -> int:
     def fork_here() -> None:
         if row["when"] == "before":
             initialize(row)
-        meanwhile = initializing_meanwhile(row) if row["when"] == "while" else None
+        finish = begin_meanwhile(row)
         if row["asked"]:
             ask_device()
         statuses.append(exit_status(fork_and_arrive(row, "python")))
-        if meanwhile:
-            meanwhile.join()
+        finish()
 
     thread = threading.Thread(target=fork_here)
     thread.start()
@@ -373,10 +402,9 @@ def fork_of_fork(row: Row) -> int:
     def child() -> int:
         if row["when"] == "between":
             initialize(row)
-        thread = initializing_meanwhile(row) if row["when"] == "while" else None
+        finish = begin_meanwhile(row)
         status = exit_status(fork_and_arrive(row, "python"))
-        if thread:
-            thread.join()
+        finish()
         return status
 
     return exit_status(start_child("python", child))
@@ -388,12 +416,11 @@ def by_multiprocessing(row: Row, method: str) -> int | None:
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload(["fork_matrix_worker"] if row["preload"] else [])
-    thread = initializing_meanwhile(row) if row["when"] == "while" else None
+    finish = begin_meanwhile(row)
     process = context.Process(target=arrive, args=(row,))
     process.start()
     process.join()
-    if thread:
-        thread.join()
+    finish()
     exitcode: int | None = process.exitcode
     return exitcode
 
@@ -408,7 +435,7 @@ def pool(row: Row) -> int:
     if not row.get("is_manager"):
         return run_again(row | {"is_manager": True})
     prepare(row)
-    thread = initializing_meanwhile(row) if row["when"] == "while" else None
+    finish = begin_meanwhile(row)
     with concurrent.futures.ProcessPoolExecutor(
         max_workers=2,
         mp_context=multiprocessing.get_context("fork"),
@@ -421,8 +448,7 @@ def pool(row: Row) -> int:
         if row["fork_check"] == "end":
             answer = executor.submit(child_can_initialize, row).result()
             write_line(row, event="child", child=answer)
-    if thread:
-        thread.join()
+    finish()
     return 0
 
 
