@@ -1,11 +1,11 @@
 """Asking for the device and forking, measured beside torch's way in one run.
 
-What it prints, each number the median over fresh processes that take turns:
+What it prints, each number the median over fresh processes:
 
 - nanoseconds per call of ``get_active_torch_device()`` in a process that holds a context and in a
   child forked from it, beside ``torch.device("cuda", torch.cuda.current_device())``;
-- nanoseconds that the fork hook itself takes, and microseconds of one ``os.fork()`` with the hook
-  and without it.
+- microseconds that the tree's fork hook adds to one ``os.fork()`` of that process, timed while it
+  forks, beside a hook that asks torch's way, and ``os.fork()`` itself for scale.
 
     python benchmarks/resolver.py [--json] [--rounds N]
 
@@ -18,6 +18,7 @@ Exit status: 0 measured; 1 a process failed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,14 @@ SIMULATOR = CHECKOUT / "third_party" / "ppu" / "simulator"
 
 CALLS = 20_000
 REPEATS = 20
-FORKS = 200
+# Forks in which one hook is timed: enough for a 99th percentile.
+FORKS = 300
 # From docs/resolver.md: what was set out to be reached.
 CALL_TARGET_NS, FORK_TARGET_US = 100, 2
 # The slowest seen is under 20 s: a process that takes longer hangs.
 TIMEOUT = 180
+
+Hook = Callable[[], object]
 
 
 def nanoseconds(function: Callable[[], object]) -> float:
@@ -66,17 +70,88 @@ def in_child(function: Callable[[], Any]) -> Any:
     return json.loads(text)
 
 
-def fork_microseconds() -> float:
-    """The median time that one os.fork() takes in the parent, in microseconds."""
-    times = []
-    for _ in range(FORKS):
-        start = time.perf_counter_ns()
+@contextlib.contextmanager
+def hooks_withheld() -> Iterator[list[tuple[str, Hook]]]:
+    """Keeps what the tree registers meanwhile to run in a forking parent from running at forks.
+
+    Yields:
+        The list that those hooks are put into, each with the moment it is for.  They are registered
+        at the end, all others at once.
+    """
+    register = os.register_at_fork
+    withheld: list[tuple[str, Hook]] = []
+
+    def register_others(**hooks: Any) -> None:
+        for moment in ("before", "after_in_parent"):
+            if str(getattr(hooks.get(moment), "__module__", None)).startswith("triton."):
+                withheld.append((moment, hooks.pop(moment)))
+        if hooks:
+            register(**hooks)
+
+    os.register_at_fork = register_others
+    yield withheld
+    os.register_at_fork = register
+    for moment, hook in withheld:
+        register(**{moment: hook})
+
+
+def time_forks(hooks: Mapping[str, Hook]) -> dict[str, list[int]]:
+    """Forks again and again; before each fork one of the hooks runs, and they take turns.
+
+    After a fork memory is slow to reach at first.  A hook that ran after another would be spared
+    what the other has reached already, so no two run before the same fork.
+
+    Returns:
+        By hook, the nanoseconds it took in each of its forks; under "fork", those of ``os.fork()``.
+    """
+    times: dict[str, list[int]] = {name: [] for name in (*hooks, "fork")}
+    turns = [*hooks.items()] * FORKS
+    now = time.perf_counter_ns
+
+    def before() -> None:
+        if not turns:  # A fork made later: the hook cannot be taken back.
+            return
+        name, hook = turns.pop()
+        start = now()
+        hook()
+        end = now()
+        times[name].append(end - start)
+
+    os.register_at_fork(before=before)
+    while turns:
+        start = now()
         pid = os.fork()
         if pid == 0:
             os._exit(0)
-        times.append(time.perf_counter_ns() - start)
+        times["fork"].append(now() - start)
         os.waitpid(pid, 0)
-    return statistics.median(times) / 1000
+    return times
+
+
+def forking(ours: list[tuple[str, Hook]], torchs: Hook | None) -> dict[str, float]:
+    """What the tree's hooks add to one ``os.fork()``, and what asking torch's way would.
+
+    Both in microseconds, without what two readings of the clock around an empty function take.
+    """
+
+    def run_ours() -> None:
+        for _, hook in ours:
+            hook()
+
+    hooks: dict[str, Hook] = {"hook": run_ours, "empty": lambda: None}
+    if torchs:
+        hooks["torch"] = torchs
+    times = time_forks(hooks)
+    reading = statistics.median(times.pop("empty"))
+    result = {
+        "fork_us": statistics.median(times.pop("fork")) / 1000,
+        "reading_in_fork_us": reading / 1000,
+    }
+    for name, values in times.items():
+        result[f"{name}_in_fork_us"] = (statistics.median(values) - reading) / 1000
+        percentile = statistics.quantiles(values, n=100)[98]
+        result[f"{name}_in_fork_p99_us"] = (percentile - reading) / 1000
+    return result
 
 
 def hold_context(simulated: bool) -> None:
@@ -94,56 +169,49 @@ def hold_context(simulated: bool) -> None:
         torch.zeros(1, device="cuda")
 
 
-def work(simulated: bool, hooked: bool) -> dict[str, Any]:
+def work(simulated: bool) -> dict[str, Any]:
     """The measured process."""
-    register = os.register_at_fork
-    if not hooked:
-        # The same process but for the backend's own hooks, which cannot be taken back later.
-        def skip_ours(**hooks: Any) -> None:
-            if getattr(hooks.get("before"), "__name__", "") != "_before_fork":
-                register(**hooks)
+    with hooks_withheld() as hooks:
+        import torch
+        import triton
 
-        os.register_at_fork = skip_ours
-    import torch
-    import triton
-    from triton.backends.ppu._native import device
+        def ask_torch() -> object:
+            return torch.device("cuda", torch.cuda.current_device())
 
-    hold_context(simulated)
-    active: Any = triton.runtime.driver.active
-    ask = active.get_active_torch_device
-    ask()
-    result: dict[str, Any] = {"fork_us": fork_microseconds()}
-    if not hooked:
-        return result
-    device._before_fork()
-    result["hook_ns"] = nanoseconds(device._before_fork)
+        if not hooks:
+            raise RuntimeError("the tree registers no hook that runs in a forking parent")
+        hold_context(simulated)
+        active: Any = triton.runtime.driver.active
+        ask = active.get_active_torch_device
+        ask()
+        result: dict[str, Any] = forking(hooks, None if simulated else ask_torch)
     result["parent_ns"] = nanoseconds(ask)
     result["child_ns"] = in_child(lambda: nanoseconds(ask))
     result["empty_ns"] = nanoseconds(lambda: None)
     result["torch_object_ns"] = nanoseconds(lambda: torch.device("cuda", 0))
     if not simulated:
-        result["torch_ns"] = nanoseconds(lambda: torch.device("cuda", torch.cuda.current_device()))
 
         def torch_in_child() -> str:
             try:
-                torch.cuda.current_device()
+                ask_torch()
             except RuntimeError as error:
                 return str(error).splitlines()[0]
             return "no error"
 
+        result["torch_ns"] = nanoseconds(ask_torch)
         result["torch_in_child"] = in_child(torch_in_child)
         result["device"] = torch.cuda.get_device_name(0)
         result["devices"] = torch.cuda.device_count()
     return result
 
 
-def run(simulated: bool, hooked: bool, environment: dict[str, str]) -> dict[str, Any]:
+def run(simulated: bool, environment: dict[str, str]) -> dict[str, Any]:
     """Starts a measured process; what it found.
 
     Raises:
         RuntimeError: it failed; the message holds what it wrote.
     """
-    command = [sys.executable, __file__, "--worker", str(int(simulated)), str(int(hooked))]
+    command = [sys.executable, __file__, "--worker", str(int(simulated))]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
@@ -172,18 +240,15 @@ def measure(rounds: int) -> dict[str, Any]:
         environment["FLAGTREE_SIM_LOG"] = ""  # Writing the log is no part of what is measured.
         path = [str(SIMULATOR), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    with_hook, without = [], []
-    for _ in range(rounds):
-        with_hook.append(run(simulated, True, environment))
-        without.append(run(simulated, False, environment))
+    processes = [run(simulated, environment) for _ in range(rounds)]
     result: dict[str, Any] = {"driver": "simulator" if simulated else "real", "rounds": rounds}
-    for name, value in with_hook[0].items():
-        values = [each[name] for each in with_hook]
+    for name, value in processes[0].items():
+        values = [each[name] for each in processes]
         result[name] = statistics.median(values) if isinstance(value, float) else value
-    result["fork_without_hook_us"] = statistics.median(each["fork_us"] for each in without)
     if "torch_ns" in result:
         result["ratio_parent"] = result["parent_ns"] / result["torch_ns"]
         result["ratio_child"] = result["child_ns"] / result["torch_ns"]
+        result["ratio_fork"] = result["hook_in_fork_us"] / result["torch_in_fork_us"]
     return result
 
 
@@ -203,15 +268,23 @@ def describe(found: dict[str, Any]) -> str:
     if "torch_ns" in found:
         rows.append(('torch.device("cuda", current_device())', found["torch_ns"], "ns"))
     rows += [
-        ("the fork hook", found["hook_ns"], "ns"),
-        ("os.fork() with the hook", found["fork_us"], "us"),
-        ("os.fork() without it", found["fork_without_hook_us"], "us"),
+        ("what the hook adds to one os.fork()", found["hook_in_fork_us"], "us"),
+        ("    99th percentile", found["hook_in_fork_p99_us"], "us"),
+    ]
+    if "torch_ns" in found:
+        rows += [
+            ("what asking torch's way would add", found["torch_in_fork_us"], "us"),
+            ("    99th percentile", found["torch_in_fork_p99_us"], "us"),
+        ]
+    rows += [
+        ("an empty hook, taken off these", found["reading_in_fork_us"], "us"),
+        ("os.fork() itself", found["fork_us"], "us"),
     ]
     lines += [f"{name:42} {value:9.1f} {unit}" for name, value, unit in rows]
     if "torch_ns" in found:
         lines.append(
             f"of torch's way: {found['ratio_parent']:.2f} in the parent, "
-            f"{found['ratio_child']:.2f} in the child"
+            f"{found['ratio_child']:.2f} in the child, {found['ratio_fork']:.2f} at a fork"
         )
         lines.append(f"torch's way in a forked child: {found['torch_in_child']}")
     lines.append(f"set out to reach: {CALL_TARGET_NS} ns a call, {FORK_TARGET_US} us a fork")
@@ -221,11 +294,11 @@ def describe(found: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind (default 3)")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=3, help="measured processes (default 3)")
+    parser.add_argument("--worker", choices=("0", "1"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        print(json.dumps(work(*(value == "1" for value in arguments.worker))))
+        print(json.dumps(work(simulated=arguments.worker == "1")))
         return 0
     if arguments.rounds < 1:
         parser.error(f"--rounds is {arguments.rounds}; it must be 1 or more")
