@@ -66,6 +66,9 @@ READING = (
 FORKING = ("os.fork", "mp fork", "pool manager", "fork of a fork", "fork from a thread")
 FORKING_IN_C = ("C fork", "raw clone")
 STARTING_ANEW = ("mp forkserver", "mp spawn", "subprocess")
+# Where cuda.core initializes: it makes a context current by the same calls as "context" and loads
+# the driver in a way of its own, so the plain ways show what there is to see.
+OF_CUDA_CORE = ("fresh", "os.fork", "mp fork", "pool manager")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +77,8 @@ class Row:
 
     Attributes:
         way: how it came to be.
-        by: who initialized the driver: nobody, cuInit, context, torch; management:
-            nobody, but a thread of the parent is inside the management library.
+        by: who initialized the driver: nobody, cuInit, context, torch, cuda.core;
+            management: nobody, but a thread of the parent is inside that library.
         when: never; before it came to be; while its parent forked; after, in itself;
             between a parent and itself (fork of a fork), or between two askings (fresh).
         imported: where the tree was imported first: parent or child.
@@ -122,7 +125,7 @@ class Row:
     @property
     def ordinal_is_the_contexts(self) -> bool:
         """Whether the right ordinal is that of the initializer's context, not 0."""
-        if self.by not in ("context", "torch") or not self.is_initialized:
+        if self.by in ("nobody", "cuInit") or not self.is_initialized:
             return False
         if self.when == "before" and self.way in FORKING:
             return self.imported == "parent"
@@ -133,14 +136,15 @@ class Row:
 
 def all_rows(initializers: tuple[str, ...], has_management: bool) -> list[Row]:
     """Every row; ``initializers`` are the ways to initialize that there are here."""
+    everywhere = [by for by in initializers if by != "cuda.core"]
     rows = [Row("fresh")]
-    for by in initializers:
+    for by in everywhere:
         rows += [Row("fresh", by, when) for when in ("before", "after", "between")]
     for way in FORKING + FORKING_IN_C:
         rows += [Row(way), Row(way, imported="child")]
         if has_management:
             rows.append(Row(way, "management", "while"))
-        for by in initializers:
+        for by in everywhere:
             rows += [Row(way, by, when) for when in ("before", "while", "after")]
             rows.append(Row(way, by, "before", imported="child"))
             if way == "fork of a fork":
@@ -148,10 +152,14 @@ def all_rows(initializers: tuple[str, ...], has_management: bool) -> list[Row]:
             if way in FORKING_IN_C:
                 rows.append(Row(way, by, "before", asked=True))
     rows.append(Row("mp forkserver", preload=True))
-    rows += [Row("mp forkserver", by, "before", preload=True) for by in initializers]
+    rows += [Row("mp forkserver", by, "before", preload=True) for by in everywhere]
     for way in STARTING_ANEW:
         rows.append(Row(way))
-        rows += [Row(way, by, when) for by in initializers for when in ("before", "after")]
+        rows += [Row(way, by, when) for by in everywhere for when in ("before", "after")]
+    if "cuda.core" in initializers:
+        rows += [
+            Row(way, "cuda.core", when) for way in OF_CUDA_CORE for when in ("before", "after")
+        ]
     for way in ("fresh", "os.fork", "mp fork", "mp spawn", "subprocess"):
         rows.append(Row(way, no_device=True))
     return rows
@@ -250,6 +258,12 @@ def look():
 print(json.dumps(look()))
 """
 
+LOOK_FOR_CUDA_CORE = """
+import json
+import fork_matrix_worker as worker
+print(json.dumps(worker.initialization().has_cuda_core()))
+"""
+
 LOOK_AT_TRITON = """
 import importlib.util, json, sys
 import fork_matrix_worker as worker
@@ -322,13 +336,17 @@ class Matrix:
         return json.loads(done.stdout.splitlines()[-1])
 
     def look_at_machine(self) -> Machine:
+        env = self.environment(self.root)
+        cuda_core = ("cuda.core",) if self.run_in(LOOK_FOR_CUDA_CORE, env) else ()
         if self.options.driver == "simulator":
-            return Machine("simulator", 2, [(8, 0), (9, 0)], ("cuInit", "context"), True)
-        found = self.run_in(LOOK_AT_DRIVER, self.environment(self.root))
+            initializers = ("cuInit", "context", *cuda_core)
+            return Machine("simulator", 2, [(8, 0), (9, 0)], initializers, True)
+        found = self.run_in(LOOK_AT_DRIVER, env)
         if isinstance(found, str):
             raise SystemExit(f"fork_matrix: --driver real: {found}")
         capabilities = [(major, minor) for major, minor in found["capabilities"]]
-        initializers = ("cuInit", "context") + (("torch",) if found["torch"] else ())
+        torch = ("torch",) if found["torch"] else ()
+        initializers = ("cuInit", "context", *torch, *cuda_core)
         return Machine("real", len(capabilities), capabilities, initializers, found["management"])
 
     def look_at_triton(self) -> Triton:
@@ -599,7 +617,7 @@ def read_options() -> argparse.Namespace:
 def main() -> int:
     options = read_options()
     if options.list:
-        for row in all_rows(("cuInit", "context", "torch"), has_management=True):
+        for row in all_rows(("cuInit", "context", "torch", "cuda.core"), has_management=True):
             print(row.label)
         for question, text in QUESTIONS.items():
             print(f"{question}: {text}")

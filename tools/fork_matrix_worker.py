@@ -19,6 +19,7 @@ import concurrent.futures
 import ctypes
 import functools
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -39,13 +40,21 @@ _HERE = Path(__file__).resolve().parent
 _SIMULATOR = _HERE.parent / "third_party" / "ppu" / "simulator"
 
 
-def driver_calls() -> ModuleType:
-    """The driver calls of flagtree_simulator, which work on a real driver too."""
+def _from_simulator(name: str) -> ModuleType:
+    """A module of flagtree_simulator that works on a real driver too."""
     if str(_SIMULATOR) not in sys.path:
         sys.path.append(str(_SIMULATOR))
-    from flagtree_simulator import driver
+    return importlib.import_module(f"flagtree_simulator.{name}")
 
-    return driver
+
+def driver_calls() -> ModuleType:
+    """The calls of a driver, and the ways to fork."""
+    return _from_simulator("driver")
+
+
+def initialization() -> ModuleType:
+    """The ways to initialize a driver."""
+    return _from_simulator("initialization")
 
 
 # --- Initialization ---------------------------------------------------------------
@@ -53,19 +62,7 @@ def driver_calls() -> ModuleType:
 
 def initialize(row: Row) -> None:
     """Initializes the driver in this process and thread, as the row says."""
-    by, device = row["by"], row["device"]
-    if by == "torch":
-        import torch
-
-        torch.cuda.set_device(device)
-        torch.ones(1, device=f"cuda:{device}")
-        return
-    driver = driver_calls().Driver()
-    result = driver.init()
-    if result:
-        raise RuntimeError(f"cuInit answers {result}")
-    if by == "context":
-        driver.use(device)
+    initialization().initialize(row["by"], row["device"])
 
 
 def management_library() -> tuple[ctypes.CDLL, str] | None:
@@ -312,6 +309,7 @@ def begin_meanwhile(row: Row) -> Callable[[], None]:
         body = functools.partial(use_management, *found, ended)
     else:
         driver_calls().Driver()
+        initialization()
     if row["by"] == "torch":
         import torch  # noqa: F401
 
