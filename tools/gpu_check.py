@@ -105,7 +105,7 @@ def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
             {"FLAGTREE_TEST_RESULTS": str(output / "inductor.json")},
         ),
         Step(
-            "gpu_tests", [*pytest, "--ignore", str(gpu / "test_inductor_workers.py"), str(gpu)], 240
+            "gpu_tests", [*pytest, "--ignore", str(gpu / "test_inductor_workers.py"), str(gpu)], 360
         ),
         fork_matrix("fork_matrix", output, tree),
         fork_matrix("fork_matrix_stock", output, None),

@@ -23,6 +23,9 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 SIMULATOR = str(CHECKOUT / "third_party" / "ppu" / "simulator")
 sys.path.insert(0, SIMULATOR)
+# For what tests of several folders share.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+pytest.register_assert_rewrite("forked_use")
 
 from flagtree_simulator import Simulator  # noqa: E402
 

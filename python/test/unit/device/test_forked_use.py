@@ -7,83 +7,26 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-
-
-def warnings_in(text):
-    return text.count("ForkedDriverWarning:")
-
-
-USE_IN_CHILD = """
-live(1)
-def child():
-    try:
-        ppu.require_usable()
-    except errors.ForkedDriverError as error:
-        return [str(error), error.pid == os.getpid(), error.initializer]
-report([os.getpid(), *in_child(child), *in_child(child)])
-"""
-
-
-def test_the_error_names_both_processes(simulator, scripted):
-    pid, text, is_own_pid, initializer, *_ = scripted(simulator(devices=2), USE_IN_CHILD)
-    assert is_own_pid and initializer == pid
-    assert f"process {pid} initialized" in text
-    for way_out in ("spawn", "forkserver", "__main__", "after forking"):
-        assert way_out in text
-
-
-@pytest.mark.parametrize(
-    ("mode", "idle", "using"), [("use", 0, 1), ("fork", 1, 1), ("off", 0, 0), (None, 0, 1)]
+from forked_use import (
+    CUDA_CORE,
+    START_METHODS,
+    WARNINGS,
+    check_forked_children,
+    check_start_method,
 )
-def test_when_the_warning_comes(simulator, run_python, mode, idle, using):
-    machine = simulator()
-    script = """
-        import os, sys
-        from flagtree_simulator.driver import Driver
-        import triton
-        from triton.backends.ppu import driver as ppu, errors
-        driver_library = Driver()
-        driver_library.init()
-        driver_library.use(0)
-        if os.fork() == 0:
-            if sys.argv[1] == "using":
-                for _ in range(3):
-                    try:
-                        ppu.require_usable()
-                    except errors.ForkedDriverError:
-                        print("error")
-            sys.stdout.flush()
-            os._exit(0)
-        os.wait()
-    """
-    environment = machine.environment()
-    if mode is not None:
-        environment["FLAGTREE_FORK_WARNING"] = mode
-    for what, expected in (("idle", idle), ("using", using)):
-        done = run_python(script, environment, arguments=(what,))
-        assert warnings_in(done.stderr) == expected, (what, done.stderr)
-        assert done.stdout.count("error") == (3 if what == "using" else 0)
 
 
-def test_every_child_warns_once(simulator, run_python):
-    done = run_python(
-        """
-        import os
-        from flagtree_simulator.driver import Driver
-        import triton
-        driver_library = Driver()
-        driver_library.init()
-        driver_library.use(0)
-        if os.fork() == 0:
-            if os.fork() == 0:
-                os._exit(0)
-            os.wait()
-            os._exit(0)
-        os.wait()
-        """,
-        {**simulator().environment(), "FLAGTREE_FORK_WARNING": "fork"},
-    )
-    assert warnings_in(done.stderr) == 2
+@pytest.mark.parametrize("by", ["cuInit", "context", CUDA_CORE])
+@pytest.mark.parametrize("mode", WARNINGS)
+def test_forked_children(simulator, run_python, by, mode):
+    check_forked_children(run_python, simulator(devices=2).environment(), by, 1, mode)
+
+
+@pytest.mark.parametrize("case", START_METHODS, ids=" ".join)
+def test_start_methods(simulator, run_python, tmp_path, case):
+    environment = simulator(devices=2).environment()
+    for mode in (None, "fork", "off"):
+        check_start_method(run_python, environment, "context", 1, mode, case, tmp_path)
 
 
 def test_a_warning_that_is_an_error_does_not_hide_the_error(simulator, scripted):
@@ -107,85 +50,6 @@ def test_a_mode_that_does_not_exist(simulator, scripted):
         {"FLAGTREE_FORK_WARNING": "sometimes"},
     )
     assert "'sometimes'" in found and "use, fork, off" in found
-
-
-PRELOADED = """
-from flagtree_simulator.driver import Driver
-import triton
-driver = Driver()
-driver.init()
-driver.use(0)
-"""
-
-# A program that starts one worker by a start method; the worker may use the device. argv: method,
-# where the module that initializes is imported ("top", "main" or "nowhere"), whether the worker
-# uses the device.
-PROGRAM = """
-import multiprocessing, os, sys
-from flagtree_simulator.driver import Driver
-import triton
-from triton.backends.ppu import driver as ppu, errors
-
-method, where, use = sys.argv[1:4]
-if where == "top":
-    import preloaded
-
-def work():
-    state = ppu.process_state()
-    result = "idle"
-    if use == "use":
-        try:
-            ppu.require_usable()
-            result = "used"
-        except errors.ForkedDriverError:
-            result = "error"
-    print(f"worker {state} {result}", flush=True)
-
-if __name__ == "__main__":
-    if where == "main":
-        import preloaded
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        # Named, because the fork server of Python 3.11 does not preload the main module.
-        context.set_forkserver_preload(["preloaded"] if where == "top" else [])
-    worker = context.Process(target=work)
-    worker.start()
-    worker.join()
-    assert worker.exitcode == 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("method", "where", "worker", "warned"),
-    [
-        # The child of fork is poisoned by whatever its parent did.
-        ("fork", "main", "ForkedAfterInit error", True),
-        ("fork", "top", "ForkedAfterInit error", True),
-        ("fork", "nowhere", "Uninitialized used", False),
-        # A fork server is, if a module it preloads initializes at its top level.
-        ("forkserver", "top", "ForkedAfterInit error", True),
-        ("forkserver", "main", "Uninitialized used", False),
-        ("forkserver", "nowhere", "Uninitialized used", False),
-        # A spawned process never is.
-        ("spawn", "top", "Initialized used", False),
-        ("spawn", "main", "Uninitialized used", False),
-    ],
-)
-def test_start_methods(simulator, run_python, tmp_path, method, where, worker, warned):
-    (tmp_path / "preloaded.py").write_text(PRELOADED)
-    machine = simulator()
-    for mode in ("use", "fork", "off"):
-        done = run_python(
-            PROGRAM,
-            {**machine.environment(), "FLAGTREE_FORK_WARNING": mode},
-            arguments=(method, where, "use"),
-        )
-        assert f"worker {worker}" in done.stdout, done.stdout + done.stderr
-        assert warnings_in(done.stderr) == (warned and mode != "off"), (mode, done.stderr)
-    # By default, whoever does not use the device is left in peace.
-    done = run_python(PROGRAM, machine.environment(), arguments=(method, where, "idle"))
-    assert "idle" in done.stdout
-    assert warnings_in(done.stderr) == 0, done.stderr
 
 
 @pytest.fixture
@@ -289,4 +153,4 @@ def test_torchs_flag_is_a_second_witness(simulator, run_python, tmp_path):
             arguments=(str(tmp_path),),
         )
         assert done.stdout.split() == ["ForkedAfterInit"]
-        assert warnings_in(done.stderr) == expected
+        assert done.stderr.count("ForkedDriverWarning:") == expected
