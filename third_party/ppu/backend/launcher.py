@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton import _flagtree_spec, knobs
+from triton.backends.ppu import errors
 from triton.backends.ppu import knobs as ppu_knobs
 from triton.backends.ppu._native import device as _device
 from triton.backends.ppu._native import launch as _launch
@@ -37,7 +38,10 @@ def _prepare() -> None:
     with _environment_lock:
         if not _environment_is_set:
             _launch.set_environment(
-                _device.require_usable, _device.get_current_device, knobs.HookChain
+                _device.require_usable,
+                _device.get_current_device,
+                knobs.HookChain,
+                errors.DriverError,
             )
             _environment_is_set = True
         torch: Any = sys.modules.get("torch")
@@ -53,7 +57,7 @@ class PPUUtils:
 
     Every one of them *uses* the device: it initializes the driver where nobody has, and raises
     `ForkedDriverError` in a process whose ancestor had initialized it. A failing call raises
-    `RuntimeError` with the driver's own description.
+    `DriverError`, a `RuntimeError`, with the driver's own description.
     """
 
     PyCUtensorMap = PyCUtensorMap

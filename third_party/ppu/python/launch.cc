@@ -252,14 +252,15 @@ std::vector<double> timeBareLaunches(uint64_t Kernel, uint64_t RawStream,
 }
 
 void setEnvironment(const py::object &EnsureUsable,
-                    const py::object &CurrentDevice,
-                    const py::type &HookChain) {
+                    const py::object &CurrentDevice, const py::type &HookChain,
+                    const py::type &DriverError) {
   LaunchEnvironment &Environment = launchEnvironment();
   // The old values are kept alive: a launch in another thread may use them.
   Environment.EnsureUsable = EnsureUsable.inc_ref().ptr();
   Environment.CurrentDevice = CurrentDevice.inc_ref().ptr();
   Environment.HookChain =
       reinterpret_cast<PyTypeObject *>(HookChain.inc_ref().ptr());
+  setDriverErrorType(DriverError.ptr());
 }
 
 } // namespace
@@ -295,7 +296,7 @@ void init_triton_ppu_launch(py::module_ &&m) {
         "Times the driver's launch call by itself, in C++: mean nanoseconds "
         "per launch of each batch; the stream is waited for between batches.");
   m.def("set_environment", &setEnvironment, "ensure_usable"_a,
-        "current_device"_a, "hook_chain"_a,
+        "current_device"_a, "hook_chain"_a, "driver_error"_a,
         "What launching needs from Python; see launcher.py.");
   m.def(
       "add_tensor_type",

@@ -79,7 +79,7 @@ call()
 report(results)
 """
     )
-    assert session.report == ["instance", "instance", "class", "RuntimeError"]
+    assert session.report == ["instance", "instance", "class", "DriverError"]
     warps = [call.triple("block")[0] // 32 for call in session.launches() if call.result == 0]
     assert warps == [4, 4, 4, 2, 4]
 

@@ -161,7 +161,7 @@ def test_hooks_that_raise(launching: Callable[..., Any]) -> None:
     seen, results = session.report
     # A launch whose arguments are refused runs no hook; one that fails, no exit hook.
     assert seen == ["fail", "enter", "fail", "enter"]
-    assert results == ["KeyError", "KeyError", "ValueError", "RuntimeError"]
+    assert results == ["KeyError", "KeyError", "ValueError", "DriverError"]
     assert [call.result for call in session.launches()] == [0, 1]
 
 
@@ -221,7 +221,7 @@ def test_errors_say_what_was_launched(launching: Callable[..., Any]) -> None:
         """
     )
     grid, large, image, device, negative, fifo = session.report
-    assert grid[0] == "RuntimeError"
+    assert grid[0] == "DriverError"
     assert grid[1].startswith("Triton Error [CUDA]: invalid argument")
     for part in (
         "CUDA_ERROR_INVALID_VALUE", "cuLaunchKernelEx", "'softmax'", "(3, 70000, 1)",
@@ -249,7 +249,7 @@ def test_an_asynchronous_error_says_so(launching: Callable[..., Any], code: int)
     )
     first, second = session.report
     assert first == ["ok"]
-    assert second[0] == "RuntimeError"
+    assert second[0] == "DriverError"
     assert f", {code})" in second[1]
     assert "may stem from an earlier launch" in second[1]
     assert "'later'" in second[1]
