@@ -64,12 +64,10 @@ void resolve(void *Handle, const std::string &Symbol, FunctionType &Slot) {
   std::memcpy(&Slot, &Address, sizeof(Slot));
 }
 
-/// Asks the library its version; true if it says that it is a stub.
-bool isStub(EntryPoints &Table) {
+/// Whether the library calls itself a stub.
+bool isStub(const EntryPoints &Table) {
   int Version = 0;
-  Result Answer = Table.DriverGetVersion(&Version);
-  Table.DriverVersion = Answer == Result::Success ? Version : 0;
-  return Answer == Result::StubLibrary;
+  return Table.DriverGetVersion(&Version) == Result::StubLibrary;
 }
 
 /// Fills a table from an open library. Null if it lacks a call that even asking
@@ -180,6 +178,11 @@ const char *abiPrefix(DriverAbi Abi) noexcept {
   return Abi == DriverAbi::Cu ? "cu" : "hg";
 }
 
+int driverVersion(const EntryPoints &Driver) noexcept {
+  int Version = 0;
+  return Driver.DriverGetVersion(&Version) == Result::Success ? Version : 0;
+}
+
 std::string EntryPointInfo::symbol(DriverAbi Abi) const {
   return std::string(abiPrefix(Abi)) + Name + Suffix;
 }
@@ -248,8 +251,7 @@ const EntryPoints *DriverLibrary::findMapped() noexcept {
     // Nothing new is mapped. What called itself a stub is asked again, so that
     // one wrong answer is not believed for ever.
     const EntryPoints *Doubtful = Stub.load(std::memory_order_acquire);
-    int Version = 0;
-    if (Doubtful && Doubtful->DriverGetVersion(&Version) != Result::StubLibrary)
+    if (Doubtful && !isStub(*Doubtful))
       return publish(Doubtful, /*Replace=*/false);
     return nullptr;
   }

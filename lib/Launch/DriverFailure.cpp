@@ -8,6 +8,8 @@ namespace {
 
 /// "12.8" for 12080, as DriverGetVersion counts.
 std::string versionText(int Version) {
+  if (Version == 0)
+    return "unknown";
   return std::to_string(Version / 1000) + "." +
          std::to_string(Version % 1000 / 10);
 }
@@ -46,7 +48,7 @@ std::string flagtree::describeFailure(const EntryPoints &Driver,
         Introduced = Info.Introduced;
     return "this driver has no " + Symbol + ", which driver version " +
            versionText(Introduced) + " introduced; " + Driver.Path +
-           " is version " + versionText(Driver.DriverVersion);
+           " is version " + versionText(driverVersion(Driver));
   }
   const char *Name = nullptr;
   const char *Description = nullptr;

@@ -55,7 +55,12 @@ TEST(DriverLibrary, SeesWhatSomebodyElseMaps) {
     const EntryPoints *Calls = Library.mapped();
     ASSERT_NE(Calls, nullptr);
     EXPECT_EQ(Calls->Abi, DriverAbi::Cu);
-    EXPECT_EQ(Calls->DriverVersion, 13000);
+    auto &Order = Fake->Faults[static_cast<int>(FakeCall::DriverGetVersion)];
+    Order.Result = 999;
+    Order.First = Order.Last =
+        Fake->Calls[static_cast<int>(FakeCall::DriverGetVersion)] + 1;
+    EXPECT_EQ(driverVersion(*Calls), 0);
+    EXPECT_EQ(driverVersion(*Calls), 13000);
     EXPECT_EQ(Calls->Path, Cu);
     EXPECT_EQ(Library.mapped(), Calls);
     EXPECT_EQ(Fake->Calls[static_cast<int>(FakeCall::Init)], 0);

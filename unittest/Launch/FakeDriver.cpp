@@ -19,7 +19,10 @@ Result record(const char *Name) {
 
 FakeDriver::FakeDriver() {
   Active = this;
-  Table.DriverVersion = 11040;
+  Table.DriverGetVersion = [](int *Out) {
+    *Out = 11040;
+    return record("DriverGetVersion");
+  };
   Table.Path = "/fake/libcuda.so.1";
   Table.CtxGetCurrent = [](Context *Out) {
     *Out = Active->Current;

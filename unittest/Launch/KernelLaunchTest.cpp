@@ -97,6 +97,9 @@ TEST(KernelLaunchTest, AnOldDriverTakesPlainLaunchesOnly) {
   const std::string Text = describeFailure(Fake.Table, *Failure);
   EXPECT_NE(Text.find("cuLaunchKernelEx"), std::string::npos) << Text;
   EXPECT_NE(Text.find("11.4"), std::string::npos) << Text;
+  Fake.Answers["DriverGetVersion"] = Result::Unknown;
+  const std::string Unknown = describeFailure(Fake.Table, *Failure);
+  EXPECT_NE(Unknown.find("version unknown"), std::string::npos) << Unknown;
 }
 
 TEST(KernelLaunchTest, AFailureNamesTheCallAndTheCode) {

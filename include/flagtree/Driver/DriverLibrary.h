@@ -56,11 +56,13 @@ struct EntryPointTable {
 /// A driver library's calls and what identifies it.
 struct EntryPoints : EntryPointTable {
   DriverAbi Abi = DriverAbi::Cu;
-  /// What DriverGetVersion said, e.g. 13000 for 13.0; 0 if it said nothing.
-  int DriverVersion = 0;
   /// The path the library is mapped under.
   std::string Path;
 };
+
+/// What the driver's version is now said to be, e.g. 13000 for 13.0; 0 if the
+/// driver does not say. It is not kept: the next answer may be better.
+int driverVersion(const EntryPoints &Driver) noexcept;
 
 /// How much this tree depends on an entry point; see EntryPoints.def.
 enum class EntryPointNeed : int { Query, Required, Optional };

@@ -467,7 +467,7 @@ void init_triton_ppu_device(py::module_ &&m) {
         py::dict Result;
         Result["path"] = readable(Calls->Path);
         Result["abi"] = abiPrefix(Calls->Abi);
-        Result["version"] = Calls->DriverVersion;
+        Result["version"] = driverVersion(*Calls);
         return Result;
       },
       "The driver mapped into this process, or None. Loads nothing.");
