@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace flagtree {
 
@@ -201,7 +202,7 @@ CapabilityAnswer DeviceResolver::capability(int Ordinal) noexcept {
     if (FromDriver || State == ProcessState::ForkedAfterInit) {
       const EntryPoints *Calls = Library.mapped();
       if (FromDriver && Calls && !forkstate::capability(Ordinal).known())
-        Answer.DriverAnswer = learnCapability(*Calls, Ordinal);
+        Answer = learnCapability(*Calls, Ordinal);
       Answer.Compute = forkstate::capability(Ordinal);
       if (Answer.Compute.known()) {
         Answer.Source =
@@ -209,10 +210,8 @@ CapabilityAnswer DeviceResolver::capability(int Ordinal) noexcept {
         return Answer;
       }
       // A live driver that says there is no such device is believed.
-      if (Answer.DriverAnswer == Result::InvalidDevice) {
-        Answer.Why = CapabilityUnknown::NoSuchDevice;
+      if (Answer.Why == CapabilityUnknown::NoSuchDevice)
         return Answer;
-      }
     }
     ManagedCapability Managed = askCapability(Ordinal);
     Answer.Compute = Managed.Compute;
@@ -251,19 +250,28 @@ Presence DeviceResolver::presence() noexcept {
   }
 }
 
-Result DeviceResolver::learnCapability(const EntryPoints &Calls,
-                                       int Ordinal) noexcept {
+CapabilityAnswer DeviceResolver::learnCapability(const EntryPoints &Calls,
+                                                 int Ordinal) noexcept {
+  CapabilityAnswer Answer;
   Device Handle;
+  Answer.DriverCall = "DeviceGet";
+  Answer.DriverAnswer = Calls.DeviceGet(&Handle, Ordinal);
+  if (Answer.DriverAnswer == Result::InvalidDevice)
+    Answer.Why = CapabilityUnknown::NoSuchDevice;
+  if (Answer.DriverAnswer != Result::Success)
+    return Answer;
+  Answer.DriverCall = "DeviceGetAttribute";
   Capability Compute;
-  Result Answer = Calls.DeviceGet(&Handle, Ordinal);
-  if (Answer == Result::Success)
-    Answer = Calls.DeviceGetAttribute(
-        &Compute.Major, DeviceAttribute::ComputeCapabilityMajor, Handle);
-  if (Answer == Result::Success)
-    Answer = Calls.DeviceGetAttribute(
-        &Compute.Minor, DeviceAttribute::ComputeCapabilityMinor, Handle);
-  if (Answer == Result::Success)
-    forkstate::noteCapability(Ordinal, Compute);
+  const std::pair<DeviceAttribute, int *> Wanted[] = {
+      {DeviceAttribute::ComputeCapabilityMajor, &Compute.Major},
+      {DeviceAttribute::ComputeCapabilityMinor, &Compute.Minor},
+  };
+  for (const auto &[Attribute, Value] : Wanted) {
+    Answer.DriverAnswer = Calls.DeviceGetAttribute(Value, Attribute, Handle);
+    if (Answer.DriverAnswer != Result::Success)
+      return Answer;
+  }
+  forkstate::noteCapability(Ordinal, Compute);
   return Answer;
 }
 
@@ -280,7 +288,7 @@ void DeviceResolver::learnDevices(const EntryPoints &Calls) noexcept {
     return;
   for (int Ordinal = 0; Ordinal < Kept; ++Ordinal)
     if (!forkstate::capability(Ordinal).known() &&
-        learnCapability(Calls, Ordinal) != Result::Success)
+        learnCapability(Calls, Ordinal).DriverAnswer != Result::Success)
       return;
 }
 
@@ -306,9 +314,12 @@ UseAnswer DeviceResolver::makeUsable() {
 
   const EntryPoints *Calls = nullptr;
   ProcessState State = liveness().State;
+  // What Init itself said is asked again, like everything else that a driver
+  // answers; in a forked child it says it for ever.
+  const bool OnlyInitSaysForked = forkstate::forkProvenByInit();
   // Only where it may still turn out well is the loader entered: in a forked
   // child another thread's hold on it would never end.
-  if (State != ProcessState::ForkedAfterInit) {
+  if (State != ProcessState::ForkedAfterInit || OnlyInitSaysForked) {
     auto Opened = Library.load();
     if (!Opened) {
       Answer.Kind = Usability::NoLibrary;
@@ -319,9 +330,11 @@ UseAnswer DeviceResolver::makeUsable() {
     Device First;
     State = classify(Calls->DeviceGet(&First, 0));
   }
-  if (State == ProcessState::Initialized)
+  // Only a success was noted. What else counts as live may be a wrong answer of
+  // a driver that is not: Init settles that, and does nothing where it is.
+  if (forkstate::initializedHere())
     return Answer;
-  if (State == ProcessState::ForkedAfterInit) {
+  if (State == ProcessState::ForkedAfterInit && !OnlyInitSaysForked) {
     Answer.Kind = Usability::Forked;
     Answer.Initializer = forkstate::initializer();
     return Answer;
@@ -334,7 +347,7 @@ UseAnswer DeviceResolver::makeUsable() {
     return Answer;
   case Result::NotInitialized:
     // Only a child of an initialized process gets this from Init.
-    forkstate::noteForkedAfterInit();
+    forkstate::noteForkProvenByInit();
     Answer.Kind = Usability::Forked;
     Answer.Initializer = forkstate::initializer();
     Answer.ProvenByInit = true;

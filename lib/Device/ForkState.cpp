@@ -32,6 +32,7 @@ struct Notes {
   std::atomic<bool> InitializedHere{false};
   std::atomic<bool> ForkedAfterInit{false};
   std::atomic<bool> ClonedAfterInit{false};
+  std::atomic<bool> ForkProvenByInit{false};
   std::atomic<int> Initializer{0};
   std::atomic<int> LastOrdinal{NeverNoted};
   std::atomic<int> InheritedOrdinal{NoOrdinal};
@@ -133,6 +134,11 @@ bool forkedAfterInit() noexcept {
   return Note.ForkedAfterInit.load(std::memory_order_relaxed);
 }
 
+bool forkProvenByInit() noexcept {
+  refresh();
+  return Note.ForkProvenByInit.load(std::memory_order_relaxed);
+}
+
 int initializer() noexcept {
   refresh();
   return Note.Initializer.load(std::memory_order_relaxed);
@@ -164,12 +170,18 @@ void noteInitialized() noexcept {
   Note.Initializer.store(getpid(), std::memory_order_relaxed);
   // Where the driver is live nothing an ancestor did matters any more.
   Note.ForkedAfterInit.store(false, std::memory_order_relaxed);
+  Note.ForkProvenByInit.store(false, std::memory_order_relaxed);
   Note.InitializedHere.store(true, std::memory_order_release);
 }
 
 void noteForkedAfterInit() noexcept {
   refresh();
   Note.ForkedAfterInit.store(true, std::memory_order_relaxed);
+}
+
+void noteForkProvenByInit() noexcept {
+  noteForkedAfterInit();
+  Note.ForkProvenByInit.store(true, std::memory_order_relaxed);
 }
 
 void noteOrdinal(int Ordinal) noexcept {

@@ -392,14 +392,65 @@ TEST_P(Resolver, ADriverThatIsShutDown) {
 TEST_P(Resolver, InitAnswersAnything) {
   isolated([this] {
     FakeDriver *Fake = open();
-    for (int Code : {1, 4, 34, 46, 101, 201, 802, 803, 804, 999}) {
+    for (int Code : {1, 4, 34, 46, 100, 101, 201, 802, 803, 804, 999, 77777}) {
       fault(Fake, FakeCall::Init, Code, 1, 1);
       UseAnswer Use = resolver().makeUsable();
-      EXPECT_EQ(Use.Kind, Usability::DriverFailed) << Code;
+      EXPECT_EQ(Use.Kind,
+                Code == 100 ? Usability::NoDevice : Usability::DriverFailed)
+          << Code;
       EXPECT_EQ(static_cast<int>(Use.DriverAnswer), Code);
       EXPECT_EQ(resolver().state().State, ProcessState::Uninitialized) << Code;
     }
     EXPECT_EQ(resolver().makeUsable().Kind, Usability::Usable);
+  });
+}
+
+TEST_P(Resolver, WhatOnlyInitSaysIsAskedAgain) {
+  isolated([this] {
+    FakeDriver *Fake = open();
+    fault(Fake, FakeCall::Init, 3, 1, 2);
+    for (int Use = 0; Use < 2; ++Use) {
+      UseAnswer Answer = resolver().makeUsable();
+      EXPECT_EQ(Answer.Kind, Usability::Forked);
+      EXPECT_TRUE(Answer.ProvenByInit);
+      EXPECT_EQ(resolver().state().State, ProcessState::ForkedAfterInit);
+    }
+    EXPECT_EQ(resolver().makeUsable().Kind, Usability::Usable);
+    EXPECT_EQ(resolver().state().State, ProcessState::Initialized);
+    EXPECT_FALSE(forkstate::forkedAfterInit());
+    EXPECT_FALSE(forkstate::forkProvenByInit());
+    EXPECT_EQ(calls(Fake, FakeCall::Init), 3);
+  });
+}
+
+TEST_P(Resolver, OnlyASuccessSparesInit) {
+  for (int Code : {1, 3, 4, 34, 46, 100, 101, 201, 802, 803, 804, 999, 77777})
+    isolated([&] {
+      FakeDriver *Fake = open();
+      fault(Fake, FakeCall::DeviceGet, Code, 1, 2);
+      EXPECT_EQ(resolver().makeUsable().Kind, Usability::Usable) << Code;
+      EXPECT_EQ(calls(Fake, FakeCall::Init), 1) << Code;
+      EXPECT_EQ(resolver().state().State, ProcessState::Initialized) << Code;
+    });
+}
+
+TEST_P(Resolver, ACapabilityThatTheDriverDoesNotTell) {
+  isolated([this] {
+    FakeDriver *Fake = open();
+    ASSERT_EQ(init(), 0);
+    for (int Code : {101, 999}) {
+      fault(Fake, FakeCall::DeviceGetAttribute, Code, 1, 1);
+      CapabilityAnswer Answer = resolver().capability(1);
+      EXPECT_EQ(Answer.Source, CapabilitySource::None);
+      EXPECT_EQ(Answer.Why, CapabilityUnknown::NoManagementLibrary);
+      EXPECT_EQ(static_cast<int>(Answer.DriverAnswer), Code);
+      EXPECT_STREQ(Answer.DriverCall, "DeviceGetAttribute");
+    }
+    CapabilityAnswer Beyond = resolver().capability(7);
+    EXPECT_EQ(Beyond.Why, CapabilityUnknown::NoSuchDevice);
+    EXPECT_EQ(Beyond.DriverAnswer, Result::InvalidDevice);
+    EXPECT_STREQ(Beyond.DriverCall, "DeviceGet");
+    EXPECT_EQ(resolver().capability(1).Source, CapabilitySource::Driver);
   });
 }
 

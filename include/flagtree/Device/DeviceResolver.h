@@ -95,8 +95,10 @@ struct CapabilityAnswer {
   CapabilitySource Source = CapabilitySource::None;
   /// Why it is unknown, for Source None.
   CapabilityUnknown Why = CapabilityUnknown::Known;
-  /// What the driver said, where it was asked and failed.
+  /// What the driver said, where it was asked and failed, and the call that
+  /// said so, without its ABI prefix.
   Result DriverAnswer = Result::Success;
+  const char *DriverCall = "";
   std::string Detail;
 };
 
@@ -162,7 +164,8 @@ public:
   UseAnswer makeUsable();
 
 private:
-  Result learnCapability(const EntryPoints &Calls, int Ordinal) noexcept;
+  CapabilityAnswer learnCapability(const EntryPoints &Calls,
+                                   int Ordinal) noexcept;
   void learnDevices(const EntryPoints &Calls) noexcept;
   OrdinalAnswer ordinalWithoutContext(OrdinalAnswer Answer) noexcept;
 

@@ -79,6 +79,10 @@ bool initializedHere() noexcept;
 /// Whether an ancestor was initialized when it forked.
 bool forkedAfterInit() noexcept;
 
+/// Whether that is only known because Init answered NotInitialized, here or in
+/// an ancestor.
+bool forkProvenByInit() noexcept;
+
 /// The process that initialized: this one, or the ancestor. 0 if unknown.
 int initializer() noexcept;
 
@@ -97,8 +101,11 @@ Capability capability(int Ordinal) noexcept;
 void noteInitialized() noexcept;
 
 /// An ancestor must have been initialized: a witness other than our own note
-/// says so (Init answered NotInitialized; torch's bad-fork flag).
+/// says so (torch's bad-fork flag).
 void noteForkedAfterInit() noexcept;
+
+/// The same where the witness is Init, which answered NotInitialized.
+void noteForkProvenByInit() noexcept;
 
 /// The calling thread's current ordinal; NoOrdinal if no context is current.
 void noteOrdinal(int Ordinal) noexcept;

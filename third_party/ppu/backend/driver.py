@@ -172,12 +172,19 @@ def _capability(ordinal: int) -> tuple[int, int]:
     """A device's compute capability, without initializing anything.
 
     Raises:
+        DriverError: the driver is live and does not say, and nothing else does.
         NoDeviceError: no device is visible.
         RuntimeError: it cannot be known before the driver is initialized.
     """
     answer = _device.capability(ordinal)
     if answer["major"]:
         return answer["major"], answer["minor"]
+    if answer["driver_answer"]:
+        errors.raise_driver_error(
+            answer["driver_call"],
+            answer["driver_answer"],
+            f"while it was asked for the compute capability of device {ordinal}",
+        )
     presence = _device.presence()
     if not presence["present"]:
         raise errors.no_device(presence["explanation"])
@@ -251,6 +258,7 @@ class PPUDriver(DriverBase):
         the parent noted, else from the management library.  Initializes nothing.
 
         Raises:
+            DriverError: the driver is live and does not say, and nothing else does.
             NoDeviceError: no device is visible, and TRITON_OVERRIDE_ARCH is not set.
             RuntimeError: the capability cannot be known without initializing.
         """

@@ -176,7 +176,8 @@ def raise_unusable(kind: int, text: str, code: int, initializer: int, proven: bo
     if kind == 1:
         raise DriverLibraryError(text)
     if kind == 2:
-        raise no_device(text)
+        name, _ = _device.result_text(code)
+        raise no_device(f"{text} The driver's Init answered {code} ({name}).".lstrip())
     if kind == 3:
         raise_forked(initializer, proven)
     raise_driver_error("Init", code, f"while initializing {text}")

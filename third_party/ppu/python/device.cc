@@ -349,6 +349,7 @@ py::dict capabilityAsDict(int Ordinal) {
   Result["source"] = sourceName(Answer.Source);
   Result["reason"] = Reasons[static_cast<int>(Answer.Why)];
   Result["driver_answer"] = static_cast<int>(Answer.DriverAnswer);
+  Result["driver_call"] = Answer.DriverCall;
   Result["detail"] = readable(Answer.Detail);
   return Result;
 }

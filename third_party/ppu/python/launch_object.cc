@@ -469,7 +469,7 @@ const EntryPoints *python::usableDriver() {
   const EntryPoints *Driver = DriverLibrary::get().mapped();
   Context Current;
   if (Driver && Driver->CtxGetCurrent &&
-      Driver->CtxGetCurrent(&Current) != Result::NotInitialized &&
+      Driver->CtxGetCurrent(&Current) == Result::Success &&
       !forkstate::forkedAfterInit())
     return Driver;
   if (!ensureUsable())

@@ -80,7 +80,7 @@ bool isLauncher(PyObject *Object);
 int isEmptyHook(PyObject *Hook);
 
 /// The driver's entry points, after EnsureUsable() where no driver is mapped
-/// yet or the driver answers that it is not initialized; null with an
+/// yet or the driver does not answer as one that is live; null with an
 /// exception set on failure.
 const EntryPoints *usableDriver();
 
