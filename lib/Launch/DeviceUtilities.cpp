@@ -4,7 +4,8 @@
 
 #include "flagtree/Launch/KernelLaunch.h"
 
-#include <sstream>
+#include <cinttypes>
+#include <cstdio>
 
 using namespace flagtree;
 
@@ -84,20 +85,23 @@ flagtree::maxActiveClusters(const EntryPoints &Driver, Function Kernel,
 }
 
 std::string TiledTensor::describe() const {
-  std::ostringstream Out;
+  char Head[160];
+  std::snprintf(Head, sizeof(Head),
+                "address 0x%" PRIx64 ", rank %u, element type %d of %u bytes, "
+                "swizzle %d",
+                Address, Rank, static_cast<int>(ElementType), ElementSize,
+                static_cast<int>(Swizzle));
+  std::string Out = Head;
   const auto list = [&](const char *Title, const auto &Values) {
-    Out << ", " << Title << " [";
+    Out += std::string(", ") + Title + " [";
     for (unsigned I = 0; I != Rank; ++I)
-      Out << (I ? ", " : "") << Values[I];
-    Out << "]";
+      Out += (I ? ", " : "") + std::to_string(Values[I]);
+    Out += "]";
   };
-  Out << "address 0x" << std::hex << Address << std::dec << ", rank " << Rank
-      << ", element type " << static_cast<int>(ElementType) << " of "
-      << ElementSize << " bytes, swizzle " << static_cast<int>(Swizzle);
   list("shape", Shape);
   list("strides", Strides);
   list("block", Block);
-  return Out.str();
+  return Out;
 }
 
 MaybeFailure flagtree::encodeTensorMap(const EntryPoints &Driver,
