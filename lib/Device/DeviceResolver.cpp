@@ -275,7 +275,11 @@ CapabilityAnswer DeviceResolver::learnCapability(const EntryPoints &Calls,
   return Answer;
 }
 
-void DeviceResolver::learnDevices(const EntryPoints &Calls) noexcept {
+void DeviceResolver::noteDevices() noexcept {
+  const EntryPoints *Known = Library.mapped();
+  if (!Known || !forkstate::initializedHere())
+    return;
+  const EntryPoints &Calls = *Known;
   int Count = forkstate::deviceCount();
   if (Count < 0) {
     if (Calls.DeviceGetCount(&Count) != Result::Success)
@@ -293,6 +297,11 @@ void DeviceResolver::learnDevices(const EntryPoints &Calls) noexcept {
 }
 
 void DeviceResolver::noteBeforeFork() noexcept {
+  // One device leaves no choice to a thread that was seen on it, so that the
+  // driver is not asked: right after another fork its memory is slow to reach.
+  if (forkstate::initializedHere() && forkstate::deviceCount() == 1 &&
+      forkstate::threadOrdinal() == 0 && forkstate::capability(0).known())
+    return;
   const EntryPoints *Calls = Library.mapped();
   // ordinal() notes the state as well as the thread's device.
   OrdinalAnswer Answer = ordinal();
@@ -303,8 +312,7 @@ void DeviceResolver::noteBeforeFork() noexcept {
     forkstate::noteOrdinal(forkstate::NoOrdinal);
   else if (!forkstate::initializedHere())
     (void)liveness();
-  if (Calls && forkstate::initializedHere())
-    learnDevices(*Calls);
+  noteDevices();
 }
 
 UseAnswer DeviceResolver::makeUsable() {

@@ -149,6 +149,11 @@ int inheritedOrdinal() noexcept {
   return Note.InheritedOrdinal.load(std::memory_order_relaxed);
 }
 
+int threadOrdinal() noexcept {
+  refresh();
+  return ThreadOrdinal;
+}
+
 int deviceCount() noexcept {
   return Note.DeviceCount.load(std::memory_order_relaxed);
 }
@@ -186,7 +191,10 @@ void noteForkProvenByInit() noexcept {
 
 void noteOrdinal(int Ordinal) noexcept {
   refresh();
-  ThreadOrdinal = Ordinal;
+  // Only what changes is written: after a fork each first write to a page makes
+  // the kernel copy it.
+  if (ThreadOrdinal != Ordinal)
+    ThreadOrdinal = Ordinal;
   if (Note.LastOrdinal.load(std::memory_order_relaxed) != Ordinal)
     Note.LastOrdinal.store(Ordinal, std::memory_order_relaxed);
 }

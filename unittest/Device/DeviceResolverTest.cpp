@@ -292,6 +292,33 @@ TEST_P(Resolver, TheHotPathIsOneCallIntoTheDriver) {
   });
 }
 
+// Right after another fork the driver's memory is slow to reach.
+TEST_P(Resolver, WithOneDeviceTheNoteIsTakenWithoutTheDriver) {
+  isolated([this] {
+    FakeDriver *Fake = open();
+    Fake->DeviceCount = 1;
+    ASSERT_EQ(init(), 0);
+    resolver().noteBeforeFork();
+    inChild([] {
+      EXPECT_EQ(resolver().ordinal().Source, DeviceSource::Default)
+          << "the thread had no context";
+    });
+    Fake->SetCurrent(0);
+    resolver().noteBeforeFork();
+    for (auto &Count : Fake->Calls)
+      Count = 0;
+    resolver().noteBeforeFork();
+    for (auto &Count : Fake->Calls)
+      EXPECT_EQ(Count, 0);
+    inChild([] {
+      EXPECT_EQ(resolver().ordinal().Ordinal, 0);
+      EXPECT_EQ(resolver().ordinal().Source, DeviceSource::ForkNote);
+      EXPECT_EQ(resolver().capability(0).Compute.asNumber(), 80);
+      EXPECT_EQ(resolver().state().State, ProcessState::ForkedAfterInit);
+    });
+  });
+}
+
 // Every call that is asked, every code, at the first, the second and a random
 // occurrence, in each state: a typed answer, and the next one is right again.
 TEST_P(Resolver, EveryFaultIsAnAnswer) {

@@ -159,6 +159,10 @@ public:
   /// number and capabilities. To be called just before a fork.
   void noteBeforeFork() noexcept;
 
+  /// The part of the note that is the same for all threads: the devices' number
+  /// and capabilities, once, where the driver is live.
+  void noteDevices() noexcept;
+
   /// Opens and initializes the driver, unless it is live already. Does not
   /// create a context. May block for as long as the driver's Init does.
   UseAnswer makeUsable();
@@ -166,7 +170,6 @@ public:
 private:
   CapabilityAnswer learnCapability(const EntryPoints &Calls,
                                    int Ordinal) noexcept;
-  void learnDevices(const EntryPoints &Calls) noexcept;
   OrdinalAnswer ordinalWithoutContext(OrdinalAnswer Answer) noexcept;
 
   DriverLibrary &Library;

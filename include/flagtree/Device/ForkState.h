@@ -89,6 +89,10 @@ int initializer() noexcept;
 /// In a ForkedAfterInit process: the current ordinal of the thread that forked.
 int inheritedOrdinal() noexcept;
 
+/// The device this thread was seen on last; negative if on none, or never
+/// asked.
+int threadOrdinal() noexcept;
+
 /// How many devices the driver reported, here or in an ancestor; -1 if unknown.
 int deviceCount() noexcept;
 

@@ -11,6 +11,8 @@
 #include "flagtree/Device/DeviceResolver.h"
 #include "flagtree/Device/ManagementLibrary.h"
 
+#include <cstring>
+#include <dlfcn.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -85,6 +87,19 @@ void hearTorch() {
 PyObject *TorchGetDevice;
 std::uint32_t TorchGeneration;
 
+// What that ends in, c10::cuda::GetDevice(c10::DeviceIndex *), without a Python
+// call around it. Null where torch's libraries are named or built another way.
+int (*TorchGetDeviceQuickly)(signed char *);
+
+void findQuickGetDevice() {
+  void *Library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (!Library)
+    return;
+  void *Found = dlsym(Library, "_ZN3c104cuda9GetDeviceEPa");
+  std::memcpy(&TorchGetDeviceQuickly, &Found, sizeof(Found));
+  dlclose(Library); // torch is never unloaded.
+}
+
 bool torchIsLive() {
   if (TorchGetDevice && TorchGeneration == forkstate::generation())
     return true;
@@ -106,6 +121,7 @@ bool torchIsLive() {
   if (!GetDevice)
     return false;
   Py_XSETREF(TorchGetDevice, GetDevice);
+  findQuickGetDevice();
   TorchGeneration = forkstate::generation();
   return true;
 }
@@ -114,6 +130,9 @@ bool torchIsLive() {
 int torchDevice() {
   if (!torchIsLive())
     return -1;
+  signed char Quick = -1;
+  if (TorchGetDeviceQuickly && TorchGetDeviceQuickly(&Quick) == 0 && Quick >= 0)
+    return Quick;
   PyObject *Answer = PyObject_CallNoArgs(TorchGetDevice);
   long Ordinal = Answer ? PyLong_AsLong(Answer) : -1;
   Py_XDECREF(Answer);
@@ -161,24 +180,29 @@ void raiseOrdinal(const OrdinalAnswer &Answer, int Count) {
   raiseFromPython("raise_device_variable", readable(Text ? Text : ""), Count);
 }
 
-// The answer where the context alone does not settle it. On a host with several
-// devices torch may have chosen one without making its context current: its
-// device is what tensors are made on, so it wins where torch is live.
-OrdinalAnswer settleOrdinal(OrdinalAnswer Answer) {
-  if (Answer.ok() && Answer.Source == DeviceSource::ForkNote)
-    return Answer;
-  if (forkstate::initializedHere())
-    if (int Ordinal = torchDevice(); Ordinal >= 0) {
-      forkstate::noteOrdinal(Ordinal);
-      Answer.Ordinal = Ordinal;
-      Answer.Source = DeviceSource::Context;
-      Answer.Error = OrdinalError::None;
-    }
-  return Answer;
+// The device torch would use on this thread where the driver is live; nothing
+// where torch is not.
+bool torchOrdinal(OrdinalAnswer &Answer) {
+  if (!forkstate::initializedHere())
+    return false;
+  int Ordinal = torchDevice();
+  if (Ordinal < 0)
+    return false;
+  forkstate::noteOrdinal(Ordinal);
+  Answer.Ordinal = Ordinal;
+  Answer.Source = DeviceSource::Context;
+  Answer.Error = OrdinalError::None;
+  return true;
 }
 
+// On a host with several devices torch may have chosen one without making its
+// context current: its device is what tensors are made on, so it wins where
+// torch is live, and the driver need not be asked.
 OrdinalAnswer resolveOrdinal() {
-  OrdinalAnswer Answer = Resolver.ordinal();
+  OrdinalAnswer Answer;
+  if (forkstate::deviceCount() > 1 && torchOrdinal(Answer))
+    return Answer;
+  Answer = Resolver.ordinal();
   if (__builtin_expect(Answer.Source == DeviceSource::Context && Answer.ok() &&
                            forkstate::deviceCount() == 1,
                        1))
@@ -188,7 +212,8 @@ OrdinalAnswer resolveOrdinal() {
   if (Answer.Source == DeviceSource::Context && Answer.ok() &&
       forkstate::deviceCount() < 0 && Resolver.deviceCount() == 1)
     return Answer;
-  return settleOrdinal(Answer);
+  (void)torchOrdinal(Answer);
+  return Answer;
 }
 
 } // namespace
@@ -269,11 +294,15 @@ PyObject *requireUsableFunction(PyObject *, PyObject *) {
 // --- around a fork -----------------------------------------------------------
 
 PyObject *beforeFork(PyObject *, PyObject *) {
+  // With several devices torch's own wins, as above.
+  OrdinalAnswer Torch;
+  if (forkstate::deviceCount() > 1 && torchOrdinal(Torch)) {
+    Resolver.noteDevices();
+    Py_RETURN_NONE;
+  }
   Resolver.noteBeforeFork();
-  // One device leaves no choice; with several, torch's own wins as above.
-  if (forkstate::initializedHere() && forkstate::deviceCount() != 1)
-    if (int Ordinal = torchDevice(); Ordinal >= 0)
-      forkstate::noteOrdinal(Ordinal);
+  if (forkstate::deviceCount() != 1)
+    (void)torchOrdinal(Torch);
   Py_RETURN_NONE;
 }
 
