@@ -37,6 +37,7 @@ needs_sm90 = pytest.mark.skipif(
     "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9",
     reason="needs compute capability 9.0",
 )
+needs_two_devices = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two devices")
 
 
 @triton.jit
@@ -411,7 +412,7 @@ def test_threads_launch_at_once() -> None:
     assert out.eq(float(launches)).all()
 
 
-@pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two devices")
+@needs_two_devices
 def test_each_device_is_launched_on() -> None:
     for number in range(torch.cuda.device_count()):
         with torch.cuda.device(number):
@@ -419,6 +420,51 @@ def test_each_device_is_launched_on() -> None:
             for _ in range(2):
                 fill[(1,)](out, float(number), 64)
             assert out.eq(float(number)).all()
+
+
+@needs_two_devices
+def test_a_thread_without_a_context_takes_its_streams_device() -> None:
+    last = torch.cuda.device_count() - 1
+    with torch.cuda.device(last):
+        out = torch.zeros(64, device=f"cuda:{last}")
+        kernel = fill[(1,)](out, 0.0, 64)
+        stream = torch.cuda.Stream()
+    torch.cuda.synchronize(last)
+    library = ctypes.CDLL("libcuda.so.1")
+    pointer = out.data_ptr()
+
+    def work(_: int) -> None:
+        ordinal = ctypes.c_int(-1)
+        assert library.cuCtxGetDevice(ctypes.byref(ordinal)) == 201  # invalid context
+        kernel.run(
+            1, 1, 1, stream.cuda_stream, kernel.function, kernel.packed_metadata, None, None, None,
+            pointer, 3.0, 64,
+        )  # fmt: skip
+        assert library.cuCtxGetDevice(ctypes.byref(ordinal)) == 0
+        assert ordinal.value == last
+
+    run_in_threads(1, work)
+    torch.cuda.synchronize(last)
+    assert out.eq(3.0).all()
+
+
+@needs_two_devices
+def test_threads_launch_on_their_own_devices_at_once() -> None:
+    threads, launches, devices = 8, 500, torch.cuda.device_count()
+    outs = [torch.zeros(64, device=f"cuda:{number % devices}") for number in range(threads)]
+    ones = [torch.ones_like(out) for out in outs]
+    for number in range(devices):
+        torch.cuda.synchronize(number)
+
+    def work(number: int) -> None:
+        with torch.cuda.device(number % devices), torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(launches):
+                add[(1,)](outs[number], ones[number], outs[number], 64, 64)
+            torch.cuda.current_stream().synchronize()
+
+    run_in_threads(threads, work)
+    for out in outs:
+        assert out.eq(float(launches)).all()
 
 
 def resident_bytes() -> int:
