@@ -297,10 +297,8 @@ void DeviceResolver::noteDevices() noexcept {
 }
 
 void DeviceResolver::noteBeforeFork() noexcept {
-  // One device leaves no choice to a thread that was seen on it, so that the
-  // driver is not asked: right after another fork its memory is slow to reach.
-  if (forkstate::initializedHere() && forkstate::deviceCount() == 1 &&
-      forkstate::threadOrdinal() == 0 && forkstate::capability(0).known())
+  // One device leaves no choice to a thread that was seen on it.
+  if (forkstate::isNoteComplete())
     return;
   const EntryPoints *Calls = Library.mapped();
   // ordinal() notes the state as well as the thread's device.

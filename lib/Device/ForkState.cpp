@@ -149,9 +149,11 @@ int inheritedOrdinal() noexcept {
   return Note.InheritedOrdinal.load(std::memory_order_relaxed);
 }
 
-int threadOrdinal() noexcept {
-  refresh();
-  return ThreadOrdinal;
+bool isNoteComplete() noexcept {
+  return Note.InitializedHere.load(std::memory_order_relaxed) &&
+         Note.DeviceCount.load(std::memory_order_relaxed) == 1 &&
+         Note.Capabilities[0].load(std::memory_order_relaxed) != 0 &&
+         ThreadOrdinal == 0;
 }
 
 int deviceCount() noexcept {

@@ -89,9 +89,12 @@ int initializer() noexcept;
 /// In a ForkedAfterInit process: the current ordinal of the thread that forked.
 int inheritedOrdinal() noexcept;
 
-/// The device this thread was seen on last; negative if on none, or never
-/// asked.
-int threadOrdinal() noexcept;
+/// Whether all that a child of this thread may ask is noted already, and cannot
+/// change: the driver is live here, there is one device, its capability is
+/// known, and this thread was seen on it. Right after a fork each page is slow
+/// to reach at first, so this reads two, and leaves the child's transition to
+/// the queries: a child's child inherits the right note either way.
+bool isNoteComplete() noexcept;
 
 /// How many devices the driver reported, here or in an ancestor; -1 if unknown.
 int deviceCount() noexcept;

@@ -294,6 +294,8 @@ PyObject *requireUsableFunction(PyObject *, PyObject *) {
 // --- around a fork -----------------------------------------------------------
 
 PyObject *beforeFork(PyObject *, PyObject *) {
+  if (__builtin_expect(forkstate::isNoteComplete(), 1))
+    Py_RETURN_NONE;
   // With several devices torch's own wins, as above.
   OrdinalAnswer Torch;
   if (forkstate::deviceCount() > 1 && torchOrdinal(Torch)) {
