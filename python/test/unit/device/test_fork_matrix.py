@@ -209,6 +209,30 @@ def test_a_tree_that_is_not_there_is_refused(tmp_path):
     assert "holds no triton" in done.stderr
 
 
+def test_matrices_are_put_side_by_side(tmp_path):
+    def write(name, marks):
+        cells = [
+            {"row": "fresh", "question": question, "mark": mark, "why": why, "verdict": verdict}
+            for question, mark, why, verdict in marks
+        ]
+        content = {"machine": {}, "triton": {}, "cells": cells}
+        (tmp_path / name).write_text(json.dumps(content))
+        return f"{name}={tmp_path / name}"
+
+    one = write("one", [("device", ".", "", "right"), ("hint", "-", "none", "not applicable")])
+    other = write("other", [("device", "A", "answered 1", "wrong"), ("hint", ".", "", "right")])
+    command = [sys.executable, str(MATRIX.with_name("fork_matrix_table.py"))]
+    done = subprocess.run([*command, one, other], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[2] == "| cells right | 1 of 1 | 1 of 2 |"
+    assert "| fresh | `.-` | `A.` |" in lines
+    assert lines[-1] == "| 1 | `A` | `answered 1` |"
+    for wrong in ("one", f"x={tmp_path / 'absent'}", f"x={__file__}"):
+        done = subprocess.run([*command, wrong], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("fork_matrix_table: ")
+
+
 def test_it_has_at_least_400_cells():
     command = [sys.executable, str(MATRIX), "--list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -224,6 +248,7 @@ def test_it_has_at_least_400_cells():
     "row",
     [
         "os.fork, context before",
+        "os.fork, management while",
         "pool manager, context before",
         "raw clone, context before, parent had asked",
         "fresh, no device visible",
