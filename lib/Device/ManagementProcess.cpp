@@ -12,6 +12,7 @@
 #include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace flagtree {
@@ -21,6 +22,8 @@ namespace {
 constexpr const char *UnknownUuid = "-";
 /// Far more than any host's inventory; a program that writes more is not ours.
 constexpr std::size_t MaxAnswerBytes = 1 << 20;
+/// How long a program that has answered may take to end.
+constexpr std::chrono::milliseconds TimeToEnd{1000};
 
 std::string orUnknown(const std::string &Uuid) {
   return Uuid.empty() ? UnknownUuid : Uuid;
@@ -58,16 +61,23 @@ bool readDevice(std::string_view Words, PhysicalDevice &Device) {
   return true;
 }
 
-/// A pipe that no program started meanwhile inherits.
+/// A pipe that no program started meanwhile inherits, nor takes for a standard
+/// stream that this process has closed: what other threads print goes to 1 and
+/// 2, and before glibc 2.29 a spawned program cannot be given its end as 1 if
+/// it is 1 already.
 struct Pipe {
   int Read = -1, Write = -1;
+  /// Why there is none; 0 if there is one.
+  int Error = 0;
 
   Pipe() {
     int Ends[2];
     if (pipe2(Ends, O_CLOEXEC) == 0) {
-      Read = Ends[0];
-      Write = Ends[1];
+      Read = aboveStreams(Ends[0]);
+      Write = aboveStreams(Ends[1]);
     }
+    if (Read < 0 || Write < 0)
+      Error = errno;
   }
   ~Pipe() {
     closeEnd(Read);
@@ -80,6 +90,18 @@ struct Pipe {
     if (End >= 0)
       close(End);
     End = -1;
+  }
+
+private:
+  /// The same end, above 2; negative, with errno, if no descriptor is left.
+  static int aboveStreams(int End) {
+    if (End > STDERR_FILENO)
+      return End;
+    const int Moved = fcntl(End, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int Code = errno;
+    close(End);
+    errno = Code;
+    return Moved;
   }
 };
 
@@ -113,37 +135,63 @@ int start(const std::string &Program, const Pipe &Output, pid_t &Started) {
   return Code;
 }
 
-/// Reads to the end of the pipe; false if that takes longer than Limit.
-bool readAll(int From, std::chrono::milliseconds Limit, std::string &Text) {
-  const auto End = std::chrono::steady_clock::now() + Limit;
+using Clock = std::chrono::steady_clock;
+
+/// Whether Text ends in the line that ends an answer.
+bool isWhole(std::string_view Text) {
+  constexpr std::string_view Last = "\nend\n";
+  return Text.size() >= Last.size() &&
+         Text.substr(Text.size() - Last.size()) == Last;
+}
+
+/// Reads an answer to its last line, or to the end of the pipe. Not always to
+/// the latter: a process forked meanwhile, here or by the program, holds the
+/// pipe open for as long as it lives. Answers what went wrong, if anything did.
+std::string readAnswer(int From, std::chrono::milliseconds Limit,
+                       std::string &Text) {
+  const auto End = Clock::now() + Limit;
   while (Text.size() < MaxAnswerBytes) {
     const auto Left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        End - std::chrono::steady_clock::now());
+        End - Clock::now());
     pollfd Waiting = {From, POLLIN, 0};
     const int Ready =
         poll(&Waiting, 1, static_cast<int>(std::max<long>(0, Left.count())));
     if (Ready == 0)
-      return false;
+      return "did not answer within " + std::to_string(Limit.count()) + " ms";
     if (Ready < 0) {
       if (errno == EINTR)
         continue;
-      return false;
+      return std::string("cannot be waited for: ") + std::strerror(errno);
     }
     char Chunk[4096];
     const ssize_t Got = read(From, Chunk, sizeof(Chunk));
+    if (Got < 0) {
+      if (errno == EINTR)
+        continue;
+      return std::string("cannot be read from: ") + std::strerror(errno);
+    }
     if (Got == 0)
-      return true;
-    if (Got > 0)
-      Text.append(Chunk, static_cast<std::size_t>(Got));
-    else if (errno != EINTR)
-      return false;
+      return {};
+    Text.append(Chunk, static_cast<std::size_t>(Got));
+    if (isWhole(Text))
+      return {};
   }
-  return false;
+  return "answers without end";
 }
 
-/// Waits for the program. Its status may be lost to a program that waits for
-/// every child, or ignores SIGCHLD: what it wrote is what counts.
-void reap(pid_t Started) {
+/// Waits for the program, which is killed if that takes longer than Limit. Its
+/// status may be lost to a program that waits for every child, or ignores
+/// SIGCHLD: what it wrote is what counts. Once it is not a child of ours any
+/// more its id may be another process's, which must not be killed.
+void reap(pid_t Started, std::chrono::milliseconds Limit) {
+  const auto End = Clock::now() + Limit;
+  pid_t Ended;
+  while ((Ended = waitpid(Started, nullptr, WNOHANG)) == 0 &&
+         Clock::now() < End)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  if (Ended != 0)
+    return;
+  kill(Started, SIGKILL);
   while (waitpid(Started, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -206,20 +254,18 @@ Inventory askProgram(const std::string &Program,
     return Failed;
   };
   Pipe Output;
-  if (Output.Read < 0)
-    return Because("needs a pipe: " + std::string(std::strerror(errno)));
+  if (Output.Error)
+    return Because("needs a pipe: " + std::string(std::strerror(Output.Error)));
   pid_t Started = 0;
   if (int Code = start(Program, Output, Started))
     return Because("cannot be started: " + std::string(std::strerror(Code)));
   Pipe::closeEnd(Output.Write);
   std::string Text;
-  const bool Whole = readAll(Output.Read, Limit, Text);
-  if (!Whole)
-    kill(Started, SIGKILL);
-  reap(Started);
-  if (!Whole)
-    return Because("did not answer within " + std::to_string(Limit.count()) +
-                   " ms");
+  const std::string Wrong = readAnswer(Output.Read, Limit, Text);
+  // A program that has answered has nothing left to do but end.
+  reap(Started, Wrong.empty() ? TimeToEnd : std::chrono::milliseconds(0));
+  if (!Wrong.empty())
+    return Because(Wrong);
   if (std::optional<Inventory> Answer = readInventory(Text))
     return *Answer;
   return Because("answered nothing that can be read");

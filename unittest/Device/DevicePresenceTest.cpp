@@ -6,9 +6,12 @@
 #include "flagtree/Device/DeviceResolver.h"
 #include "flagtree/Device/ManagementProcess.h"
 
+#include <csignal>
 #include <dlfcn.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace flagtree;
 using namespace flagtree::testing;
@@ -259,26 +262,85 @@ TEST(Management, AChildThatOpenedItItselfCallsItAgain) {
   });
 }
 
+/// Makes a program of a script; its path.
+std::string makeProgram(const TemporaryDirectory &Root,
+                        const std::string &Script) {
+  std::string Path = Root.path() + "/program";
+  std::FILE *File = std::fopen(Path.c_str(), "w");
+  std::fprintf(File, "#!/bin/sh\n%s\n", Script.c_str());
+  std::fclose(File);
+  EXPECT_EQ(chmod(Path.c_str(), 0700), 0);
+  return Path;
+}
+
 TEST(ManagementProgram, WhateverItDoesIsAnAnswer) {
   TemporaryDirectory Root;
   auto Answer = [&](const char *Script, int Milliseconds) {
-    std::string Path = Root.path() + "/program";
-    std::FILE *File = std::fopen(Path.c_str(), "w");
-    std::fprintf(File, "#!/bin/sh\n%s\n", Script);
-    std::fclose(File);
-    EXPECT_EQ(chmod(Path.c_str(), 0700), 0);
-    return askProgram(Path, std::chrono::milliseconds(Milliseconds));
+    return askProgram(makeProgram(Root, Script),
+                      std::chrono::milliseconds(Milliseconds));
   };
-  EXPECT_NE(Answer("exec sleep 60", 200).Failure.find("200 ms"), std::string::npos);
+  EXPECT_NE(Answer("exec sleep 60", 200).Failure.find("200 ms"),
+            std::string::npos);
   for (const char *Script :
        {"true", "exit 1", "kill -9 $$", "echo library x", "echo end",
         "echo device 8; echo end", "echo library x; echo nonsense; echo end",
         "head -c 100000 /dev/zero"})
     EXPECT_NE(Answer(Script, 20000).Failure, "") << Script;
-  EXPECT_NE(Answer("exec yes", 20000).Failure, "");
+  EXPECT_NE(Answer("exec yes", 20000).Failure.find("without end"),
+            std::string::npos);
   Inventory Empty = Answer("echo library x; echo end", 20000);
   EXPECT_EQ(Empty.Failure, "");
   EXPECT_EQ(Empty.Library, "x");
+}
+
+// What it has said counts, whatever keeps it or its output from ending.
+TEST(ManagementProgram, IsNotWaitedForOnceItHasAnswered) {
+  TemporaryDirectory Root;
+  const auto Began = std::chrono::steady_clock::now();
+  for (const char *After : {"sleep 30 & echo $! > \"$0.pid\"", "exec sleep 30",
+                            "exec sleep 30 >&-"}) {
+    const std::string Script =
+        std::string("echo library x; echo end; ") + After;
+    EXPECT_EQ(askProgram(makeProgram(Root, Script)).Failure, "") << After;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - Began, std::chrono::seconds(20));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a program is left";
+  // The first one's own child, which nobody else ends.
+  int Left = 0;
+  std::FILE *File = std::fopen((Root.path() + "/program.pid").c_str(), "r");
+  ASSERT_NE(File, nullptr);
+  EXPECT_EQ(std::fscanf(File, "%d", &Left), 1);
+  std::fclose(File);
+  if (Left > 0)
+    kill(Left, SIGKILL);
+}
+
+TEST(ManagementProgram, IsHeardWhateverTheProcessHasClosed) {
+  TemporaryDirectory Root;
+  const std::string Program =
+      makeProgram(Root, "sleep 0.05; echo library x; echo end");
+  for (int Closed = 0; Closed < 8; ++Closed)
+    for (bool Ignored : {false, true})
+      inChild([&] {
+        if (Ignored)
+          signal(SIGCHLD, SIG_IGN);
+        for (int Stream = 0; Stream < 3; ++Stream)
+          if (Closed & 1 << Stream)
+            close(Stream);
+        // What others print goes nowhere, and not to the pipe.
+        std::atomic<bool> Done{false};
+        std::thread Printing([&Done] {
+          while (!Done)
+            (void)!write(1, "", 1);
+        });
+        if ((Closed & 2) == 0)
+          Done = true;
+        Inventory Answer = askProgram(Program);
+        Done = true;
+        Printing.join();
+        if (!Answer.Failure.empty() || Answer.Library != "x")
+          _exit(1);
+      });
 }
 
 TEST(ManagementProgram, ItsTextIsReadBack) {
