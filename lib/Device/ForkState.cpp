@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <new>
 #include <pthread.h>
 #include <sched.h>
@@ -122,6 +123,26 @@ void install() noexcept {
 std::uint32_t generation() noexcept {
   refresh();
   return Note.Generation.load(std::memory_order_relaxed);
+}
+
+bool forkedWithoutExec() noexcept {
+  // The seventh word after the name is the process's flags; this one
+  // (PF_FORKNOEXEC) is set by fork and cleared by exec.
+  constexpr unsigned long Flag = 0x40;
+  char Text[512];
+  const int File = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (File < 0)
+    return false;
+  const ssize_t Size = read(File, Text, sizeof(Text) - 1);
+  close(File);
+  if (Size <= 0)
+    return false;
+  Text[Size] = '\0';
+  // The name may hold anything.
+  const char *Word = std::strrchr(Text, ')');
+  for (int I = 0; Word && I < 7; ++I)
+    Word = std::strchr(Word + 1, ' ');
+  return Word && (std::strtoul(Word, nullptr, 10) & Flag) != 0;
 }
 
 bool initializedHere() noexcept {

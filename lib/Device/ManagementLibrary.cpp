@@ -41,9 +41,10 @@ struct Candidate {
 
 std::atomic<const Inventory *> Known{nullptr};
 
-/// The generation (ForkState.h) in which this tree opened a library.
-constexpr std::uint32_t NeverOpened = ~std::uint32_t(0);
-std::atomic<std::uint32_t> OpenedIn{NeverOpened};
+/// The generation (ForkState.h) in which no library was mapped when this tree
+/// looked: one that is mapped later in it is not inherited.
+constexpr std::uint32_t NeverFree = ~std::uint32_t(0);
+std::atomic<std::uint32_t> FreeIn{NeverFree};
 
 /// Never freed: a child may be forked at any moment.
 std::atomic<const std::string *> Program{nullptr};
@@ -135,7 +136,6 @@ Inventory askOne(const Candidate &From) {
     Answer.Failure = Text ? Text : From.Library + " cannot be opened";
     return Answer;
   }
-  OpenedIn.store(forkstate::generation(), std::memory_order_relaxed);
   // Never unmapped: a library that started threads or registered handlers does
   // not survive it.
   Answer.Library = From.Library;
@@ -177,14 +177,20 @@ bool isManagementLibrary(const std::string &Path) {
   return false;
 }
 
-/// Whether a library is mapped here that an ancestor may have mapped: in a
-/// child, any that this tree has not opened in it.
+/// Whether a library is mapped here that an ancestor may have mapped.
 bool isInherited() {
   const std::uint32_t Generation = forkstate::generation();
-  if (Generation == 0 || OpenedIn.load(std::memory_order_relaxed) == Generation)
+  if (FreeIn.load(std::memory_order_acquire) == Generation)
+    return false;
+  // This tree may have been imported in the child only.
+  if (Generation == 0 && !forkstate::forkedWithoutExec())
     return false;
   const std::vector<std::string> Mapped = search::mappedLibraries();
-  return std::any_of(Mapped.begin(), Mapped.end(), isManagementLibrary);
+  if (std::any_of(Mapped.begin(), Mapped.end(), isManagementLibrary))
+    // Unless another thread saw none meanwhile, and opened it.
+    return FreeIn.load(std::memory_order_acquire) != Generation;
+  FreeIn.store(Generation, std::memory_order_release);
+  return false;
 }
 
 /// Keeps an answer for the life of the process; the one that came first.

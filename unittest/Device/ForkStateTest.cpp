@@ -159,6 +159,10 @@ TEST(ForkState, ALiveDriverRefutesTheWitness) {
   });
 }
 
+TEST(ForkState, AForkIsKnownWhoeverMadeIt) {
+  inChild([] { EXPECT_TRUE(forkstate::forkedWithoutExec()); });
+}
+
 // The driver was not told of the fork, and answers there as if it were live.
 TEST(ForkState, ADriverThatIsLiveAfterARawCloneIsNotBelieved) {
   isolated([] {

@@ -73,6 +73,10 @@ inline void refresh() noexcept {
 /// A value kept from before a fork differs from the child's.
 std::uint32_t generation() noexcept;
 
+/// Whether this process was forked and has not started a program since, even if
+/// that was before this tree was imported. Reads /proc; false where it cannot.
+bool forkedWithoutExec() noexcept;
+
 /// Whether the driver is known to have been initialized in this very process.
 bool initializedHere() noexcept;
 

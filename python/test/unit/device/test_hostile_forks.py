@@ -143,6 +143,33 @@ def test_while_a_thread_is_inside_the_management_library(
     assert found == [[8, 9, "Uninitialized"]] * 8
 
 
+def test_where_the_tree_is_first_imported_in_the_child(
+    simulator: Callable[..., Any], run_python: Callable[..., Any]
+) -> None:
+    """No note tells that child what it is, and its management library is an ancestor's all the
+    same."""
+    machine = simulator(devices=2, capability=[(8, 0), (9, 0)])
+    machine.fault("nvmlInit_v2", "every", delay=0.3)
+    done = run_python(
+        """
+        import ctypes, os, signal, threading, time
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        threading.Thread(target=library.nvmlInit_v2, daemon=True).start()
+        time.sleep(0.1)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(30)  # The library would hang the child for ever.
+            import triton
+            from triton.backends.ppu._native import device
+            print([device.capability(n)["major"] for n in (0, 1)], flush=True)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        """,
+        machine.environment() | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    )
+    assert done.stdout.split("\n") == ["[8, 9]", ""]
+
+
 def test_without_the_program_that_asks_in_a_childs_stead(
     simulator: Callable[..., Any], scripted: Callable[..., Any]
 ) -> None:
