@@ -227,7 +227,11 @@ int flagtree::python::currentDevice() {
   // Whoever wrote the variable is told of a device that does not exist where it
   // is read, not where a kernel is launched.
   if (__builtin_expect(Answer.Source == DeviceSource::Variable, 0)) {
-    int Count = Resolver.deviceCount();
+    int Count = -1;
+    // May wait for the management library, or for a program that asks it.
+    Py_BEGIN_ALLOW_THREADS;
+    Count = Resolver.deviceCount();
+    Py_END_ALLOW_THREADS;
     if (Count > 0 && Answer.Ordinal >= Count) {
       raiseOrdinal(Answer, Count);
       return -1;
@@ -436,7 +440,11 @@ void init_triton_ppu_device(py::module_ &&m) {
       },
       "The calling thread's device ordinal and where it comes from.");
   m.def(
-      "device_count", [] { return Resolver.deviceCount(); },
+      "device_count",
+      [] {
+        py::gil_scoped_release Release;
+        return Resolver.deviceCount();
+      },
       "The number of visible devices; -1 if it is unknown.");
   m.def("capability", capabilityAsDict, py::arg("ordinal"),
         "A device's compute capability, its source, or why it is unknown.");

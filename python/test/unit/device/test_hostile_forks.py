@@ -170,6 +170,36 @@ def test_where_the_tree_is_first_imported_in_the_child(
     assert done.stdout.split("\n") == ["[8, 9]", ""]
 
 
+def test_a_program_that_hangs_holds_no_other_thread_up(
+    tmp_path: Path, simulator: Callable[..., Any], scripted: Callable[..., Any]
+) -> None:
+    """The device is asked for without Python's lock where that may take long."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 2\n")
+    program.chmod(0o755)
+    found = scripted(
+        simulator(devices=1),
+        f"""
+        import ctypes, threading, time
+        ctypes.CDLL("libnvidia-ml.so.1")
+        device.set_management_program({bytes(program)!r})
+        def ask(question):
+            asking = threading.Thread(target=question)
+            longest, last = 0, time.monotonic()
+            asking.start()
+            while asking.is_alive():
+                time.sleep(0.01)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            return longest
+        report([in_child(lambda: ask(question)) for question in
+                (device.get_current_device, device.device_count)])
+        """,
+        # Which of these there are is for the management library to say.
+        {"FLAGTREE_PPU_DEVICE": "0", "CUDA_VISIBLE_DEVICES": "GPU-1"},
+    )
+    assert max(found) < 1
+
+
 def test_without_the_program_that_asks_in_a_childs_stead(
     simulator: Callable[..., Any], scripted: Callable[..., Any]
 ) -> None:
