@@ -134,6 +134,9 @@ def test_while_a_thread_is_inside_the_management_library(
         ask = lambda: [device.capability(n)["major"] for n in (0, 1)] + [ppu.process_state()]
         answers = [in_child(ask) for _ in range(5)]
         answers.append(in_child(lambda: in_child(ask)))
+        # Nobody may have asked for Python's lock when C forks: the child would let it go, and wait
+        # for the one who asked.
+        sys.setswitchinterval(60)
         libc = ctypes.PyDLL(None)
         answers += [in_child(ask, libc.fork), in_child(ask, lambda: libc.syscall(57))]
         report(answers)
