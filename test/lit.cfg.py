@@ -58,8 +58,11 @@ if tree:
     inherited = config.environment.get("PYTHONPATH")
     parts = [os.path.abspath(tree)] + ([inherited] if inherited else [])
     config.environment["PYTHONPATH"] = os.pathsep.join(parts)
-# A test never reads or fills the user's own kernel cache.
-config.environment["TRITON_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
+# A test never reads or fills the user's own kernel cache, nor what an earlier run left: a kernel
+# that is found there is not lowered, and warns of nothing.
+kernel_cache = os.path.join(config.test_exec_root, "cache")
+shutil.rmtree(kernel_cache, ignore_errors=True)
+config.environment["TRITON_CACHE_DIR"] = kernel_cache
 
 bin_dir = os.path.join(build_dir, "bin")
 scripts = os.path.dirname(python)

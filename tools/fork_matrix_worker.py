@@ -355,6 +355,10 @@ def fork_and_arrive(row: Row, how: str) -> int:
 
 def by_fork(row: Row, how: str) -> int:
     prepare(row)
+    if how != "python":
+        # A fork in C copies another thread's request for the interpreter's lock, too, and the
+        # child would wait for that thread: nobody is to ask for it meanwhile.
+        sys.setswitchinterval(60)
     finish = begin_meanwhile(row)
     status = exit_status(fork_and_arrive(row, how))
     finish()
