@@ -511,8 +511,10 @@ def test_a_million_launches_leave_nothing_behind() -> None:
     gc.collect()
     assert [sys.getrefcount(value) for value in watched] == references
     assert torch.cuda.memory_allocated() == device_memory
-    # One leaked object of 32 bytes per launch would be 32 MB in a million.
-    assert resident_bytes() - resident < 8_000_000
+    # One leaked object of 32 bytes per launch would be 32 MB in a million. A sanitizer itself keeps
+    # 16 KB per launch.
+    if launches == 1_000_000:
+        assert resident_bytes() - resident < 8_000_000
 
 
 def run_script(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
