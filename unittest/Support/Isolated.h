@@ -13,10 +13,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <string>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,11 +32,11 @@ inline int waitFor(pid_t Child) {
   return WIFEXITED(Status) ? WEXITSTATUS(Status) : -WTERMSIG(Status);
 }
 
-/// Runs Body in a forked child; the child's failed expectations are printed
-/// there and reported here as one failure.
-template <typename F> void inChild(F Body) {
+/// Runs Body in the child that Fork makes; the child's failed expectations are
+/// printed there and reported here as one failure.
+template <typename Forking, typename F> void inChildOf(Forking Fork, F Body) {
   std::fflush(nullptr);
-  pid_t Child = fork();
+  pid_t Child = Fork();
   ASSERT_GE(Child, 0);
   if (Child == 0) {
     Body();
@@ -42,6 +44,19 @@ template <typename F> void inChild(F Body) {
     _exit(::testing::Test::HasFailure() ? 1 : 0);
   }
   EXPECT_EQ(waitFor(Child), 0) << "in a child process";
+}
+
+/// Runs Body in a child made by the C library's fork.
+template <typename F> void inChild(F Body) { inChildOf(fork, Body); }
+
+/// Runs Body in a child made past the C library: no handler runs in it.
+template <typename F> void inClone(F Body) {
+  inChildOf(
+      [] {
+        return static_cast<pid_t>(
+            syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+      },
+      Body);
 }
 
 /// Opens a fake driver as some other part of a process would, and finds its
