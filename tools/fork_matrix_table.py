@@ -17,12 +17,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+Cells = list[dict[str, Any]]
+
 REASON_LENGTH = 72
 REASONS_SHOWN = 6
 
 
-def read_matrix(argument: str) -> tuple[str, dict[str, Any]]:
-    """The name and content of one NAME=FILE argument.
+def read_cells(argument: str) -> tuple[str, Cells]:
+    """The name and the cells of one NAME=FILE argument.
 
     Raises:
         SystemExit: it has no name, or the file cannot be read or is no matrix; the message says so.
@@ -31,60 +33,58 @@ def read_matrix(argument: str) -> tuple[str, dict[str, Any]]:
     if not name or not separator:
         raise SystemExit(f"fork_matrix_table: {argument!r} is not NAME=FILE")
     try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
-        return name, {key: content[key] for key in ("machine", "triton", "cells")}
+        return name, json.loads(Path(file).read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SystemExit(f"fork_matrix_table: {file} is no fork matrix: {error!r}") from error
 
 
-def rows_of(matrix: dict[str, Any]) -> dict[str, str]:
+def rows_of(cells: Cells) -> dict[str, str]:
     """The marks of each row, by its label."""
     rows: dict[str, str] = {}
-    for cell in matrix["cells"]:
+    for cell in cells:
         rows[cell["row"]] = rows.get(cell["row"], "") + cell["mark"]
     return rows
 
 
-def count(matrix: dict[str, Any]) -> str:
+def count(cells: Cells) -> str:
     """How many cells are right, as fork_matrix.py counts."""
-    verdicts = collections.Counter(cell["verdict"] for cell in matrix["cells"])
+    verdicts = collections.Counter(cell["verdict"] for cell in cells)
     return f"{verdicts['right']} of {verdicts['right'] + verdicts['wrong']}"
 
 
-def reasons(matrix: dict[str, Any]) -> list[tuple[str, str, int]]:
+def reasons(cells: Cells) -> list[tuple[str, str, int]]:
     """What is wrong most often: mark, reason, number of cells.
 
     Of a reason, what differs from cell to cell (a driver's state, after ": [") is left out.
     """
     found = collections.Counter(
         (cell["mark"], cell["why"].splitlines()[0].partition(": [")[0][:REASON_LENGTH])
-        for cell in matrix["cells"]
+        for cell in cells
         if cell["verdict"] == "wrong"
     )
     return [(mark, why, times) for (mark, why), times in found.most_common(REASONS_SHOWN)]
 
 
-def markdown(matrices: dict[str, dict[str, Any]]) -> str:
+def markdown(matrices: dict[str, Cells]) -> str:
     """The tables."""
     names = list(matrices)
-    first = next(iter(matrices.values()))
-    questions = list(dict.fromkeys(cell["question"] for cell in first["cells"]))
+    questions = list(dict.fromkeys(cell["question"] for cell in matrices[names[0]]))
     lines = [
         "| | " + " | ".join(names) + " |",
         "| --- |" + " --- |" * len(names),
-        "| cells right | " + " | ".join(count(matrix) for matrix in matrices.values()) + " |",
+        "| cells right | " + " | ".join(map(count, matrices.values())) + " |",
         "",
         f"The marks of a row are, in this order: {', '.join(questions)}.",
         "",
         "| row | " + " | ".join(names) + " |",
         "| --- |" + " --- |" * len(names),
     ]
-    marks = {name: rows_of(matrix) for name, matrix in matrices.items()}
+    marks = {name: rows_of(cells) for name, cells in matrices.items()}
     for label in dict.fromkeys(label for rows in marks.values() for label in rows):
-        cells = (f"`{marks[name][label]}`" if label in marks[name] else "" for name in names)
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    for name, matrix in matrices.items():
-        wrong = reasons(matrix)
+        shown = (f"`{marks[name][label]}`" if label in marks[name] else "" for name in names)
+        lines.append(f"| {label} | " + " | ".join(shown) + " |")
+    for name, cells in matrices.items():
+        wrong = reasons(cells)
         if wrong:
             lines += ["", f"What is wrong most often with {name}:", "", "| cells | | |"]
             lines.append("| --- | --- | --- |")
@@ -100,7 +100,7 @@ def main() -> int:
     )
     parser.add_argument("matrices", nargs="+", metavar="NAME=FILE")
     options = parser.parse_args()
-    print(markdown(dict(read_matrix(argument) for argument in options.matrices)))
+    print(markdown(dict(map(read_cells, options.matrices))))
     return 0
 
 
