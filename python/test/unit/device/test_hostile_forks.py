@@ -92,21 +92,13 @@ def test_on_a_kernel_without_wipe_on_fork(
     found = scripted(
         simulator(devices=2),
         """
-        import ctypes
+        from flagtree_simulator.driver import fork
         live(1)
         assert device.ordinal() == (1, "context")
         ask = lambda: [ppu.process_state(), *device.ordinal()]
         answers = [in_child(ask), in_child(lambda: in_child(ask))]
         # A fork made in C, which Python's hooks miss, and one past the C library's handlers.
-        libc = ctypes.PyDLL(None)
-        for fork in (libc.fork, lambda: libc.syscall(57)):
-            reader, writer = os.pipe()
-            pid = fork()
-            if pid == 0:
-                os.write(writer, json.dumps(ask()).encode())
-                os._exit(0)
-            os.waitpid(pid, 0)
-            answers.append(json.loads(os.read(reader, 1000)))
+        answers += [in_child(ask, lambda how=how: fork(how)) for how in ("c", "clone")]
         report(answers)
         """,
         {"LD_PRELOAD": str(shim)},
@@ -125,6 +117,7 @@ def test_while_a_thread_is_inside_the_management_library(
         machine,
         """
         import ctypes, threading
+        from flagtree_simulator.driver import fork
         library = ctypes.CDLL("libnvidia-ml.so.1")
         def monitor():
             while True:
@@ -137,8 +130,7 @@ def test_while_a_thread_is_inside_the_management_library(
         # Nobody may have asked for Python's lock when C forks: the child would let it go, and wait
         # for the one who asked.
         sys.setswitchinterval(60)
-        libc = ctypes.PyDLL(None)
-        answers += [in_child(ask, libc.fork), in_child(ask, lambda: libc.syscall(57))]
+        answers += [in_child(ask, lambda how=how: fork(how)) for how in ("c", "clone")]
         report(answers)
         """,
         {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},

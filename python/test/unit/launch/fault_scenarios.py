@@ -24,12 +24,12 @@ from fault_sweep import (
     Raised,
     Scenario,
     Sweep,
-    map_driver,
     outcome,
     tolerated,
     tolerated_for,
 )
-from simulated import Kernel, Pointer, report
+from flagtree_simulator.driver import Driver
+from simulated import Kernel, Pointer, allocate, report
 from triton.backends.ppu._native import device as resolver
 from triton.backends.ppu._native import launch as extension
 from triton.backends.ppu.driver import process_state, require_usable
@@ -84,13 +84,6 @@ def in_new_thread(act: Callable[[], Any]) -> Any:
     return answers[0]
 
 
-def allocate() -> int:
-    """The address of new device memory; needs a context."""
-    address = ctypes.c_uint64()
-    assert map_driver(ABI).call("MemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(4096)) == 0
-    return address.value
-
-
 # --- opening the driver ----------------------------------------------------------------------
 
 
@@ -121,13 +114,13 @@ def first_use_and_version() -> Callable[[], Any]:
 
 def making_usable() -> Callable[[], Any]:
     """The step before any first use, where somebody has mapped the driver."""
-    map_driver(ABI)
+    Driver(ABI)
     return lambda: [require_usable(), process_state()]
 
 
 def first_use_of_mapped() -> Callable[[], Any]:
     """As `first_use`, where somebody has mapped the driver."""
-    map_driver(ABI)
+    Driver(ABI)
     return first_use()
 
 
@@ -224,7 +217,7 @@ def launching_in_new_thread() -> Callable[[], Any]:
 def launching_on_stream_in_new_thread() -> Callable[[], Any]:
     kernel = make_kernel({"n": "i32"})
     stream = ctypes.c_void_p()
-    assert map_driver(ABI).call("StreamCreate", ctypes.byref(stream), 0) == 0
+    assert Driver(ABI).call("StreamCreate", ctypes.byref(stream), 0) == 0
     handle = stream.value or 0
     return lambda: in_new_thread(lambda: kernel(1, stream=handle))
 
@@ -237,13 +230,13 @@ def launching_large_cluster() -> Callable[[], Any]:
 
 def launching_with_pointer() -> Callable[[], Any]:
     kernel = make_kernel({"p": "*i32"})
-    pointer = Pointer(allocate())
+    pointer = Pointer(allocate(abi=ABI))
     return lambda: kernel(pointer)
 
 
 def launching_with_scratch() -> Callable[[], Any]:
     kernel = make_kernel({"n": "i32"}, global_scratch=16)
-    scratch = Pointer(allocate())
+    scratch = Pointer(allocate(abi=ABI))
     triton.set_allocator(lambda size, alignment, stream: scratch)
     return lambda: kernel(1)
 
@@ -251,7 +244,7 @@ def launching_with_scratch() -> Callable[[], Any]:
 def launching_with_tensor_map() -> Callable[[], Any]:
     kernel = make_kernel({"d": "tensordesc<bf16[16, 32]>"}, tensordesc_meta=[TENSOR_MAP])
     tensor = SimpleNamespace(
-        base=Pointer(allocate()), shape=(64, 96), strides=(96, 1), padding="nan"
+        base=Pointer(allocate(abi=ABI)), shape=(64, 96), strides=(96, 1), padding="nan"
     )
     return lambda: kernel(tensor)
 
@@ -284,7 +277,7 @@ def printf_buffer(read_back: bool) -> Callable[[], Callable[[], Any]]:
     def prepare() -> Callable[[], Any]:
         make_kernel({"n": "i32"})
         sizes = [1 << 20, 1 << 21]
-        library = map_driver(ABI)
+        library = Driver(ABI)
 
         def act() -> Any:
             sizes.reverse()
@@ -307,7 +300,7 @@ def occupancy() -> Callable[[], Any]:
 
 def tensor_map() -> Callable[[], Any]:
     make_kernel({"n": "i32"})
-    base = allocate()
+    base = allocate(abi=ABI)
 
     def act() -> Any:
         made = driver.active.utils.fill_tma_descriptor(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flagtree_simulator.driver import Driver, run_forked
+from flagtree_simulator.driver import run_forked
 
 CODES = (1, 3, 4, 34, 46, 100, 101, 201, 802, 803, 804, 999, 77777)
 
@@ -209,8 +209,3 @@ def in_child(act: Callable[[], Any]) -> Any:
     if status != 0:
         sys.exit(f"a child ended with status {status}")
     return pickle.loads(answer)
-
-
-def map_driver(abi: str) -> Driver:
-    """Maps the driver library as somebody else in the process would; initializes nothing."""
-    return Driver(abi)

@@ -13,6 +13,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+from flagtree_simulator.driver import Driver
 from triton.runtime.driver import driver
 
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -91,11 +92,10 @@ class Kernel:
         self.launcher(*grid, stream, self.function, self.packed, metadata, enter, exit, *args)
 
 
-def allocate(size: int = 4096) -> int:
-    """The address of new device memory."""
-    library = ctypes.CDLL(next(name for name in ("libcuda.so.1",)))
+def allocate(size: int = 4096, abi: str = "cu") -> int:
+    """The address of new device memory; needs a context."""
     address = ctypes.c_uint64()
-    status = library.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+    status = Driver(abi).call("MemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
     assert status == 0, status
     return address.value
 
