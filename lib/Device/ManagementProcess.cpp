@@ -71,13 +71,26 @@ struct Pipe {
   int Error = 0;
 
   Pipe() {
-    int Ends[2];
-    if (pipe2(Ends, O_CLOEXEC) == 0) {
-      Read = aboveStreams(Ends[0]);
-      Write = aboveStreams(Ends[1]);
+    // What is closed of 0 to 2 leads nowhere meanwhile, so that neither end
+    // is one of them for a moment.
+    int Fillers[STDERR_FILENO + 1], Ends[2];
+    unsigned Filled = 0;
+    while (Filled <= STDERR_FILENO) {
+      const int Opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+      if (Opened < 0)
+        break;
+      Fillers[Filled++] = Opened;
+      if (Opened > STDERR_FILENO)
+        break;
     }
-    if (Read < 0 || Write < 0)
+    if (pipe2(Ends, O_CLOEXEC) == 0) {
+      Read = Ends[0];
+      Write = Ends[1];
+    } else {
       Error = errno;
+    }
+    for (unsigned I = 0; I != Filled; ++I)
+      close(Fillers[I]);
   }
   ~Pipe() {
     closeEnd(Read);
@@ -90,18 +103,6 @@ struct Pipe {
     if (End >= 0)
       close(End);
     End = -1;
-  }
-
-private:
-  /// The same end, above 2; negative, with errno, if no descriptor is left.
-  static int aboveStreams(int End) {
-    if (End > STDERR_FILENO)
-      return End;
-    const int Moved = fcntl(End, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int Code = errno;
-    close(End);
-    errno = Code;
-    return Moved;
   }
 };
 
