@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -144,3 +145,24 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         return done
 
     return run
+
+
+@pytest.fixture
+def compiled_library(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Makes a shared library of C code that stands in for a real one.
+
+    Arguments: its file name, which is its soname too, and the code. Without a C
+    compiler the test is skipped.
+    """
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        pytest.skip("no C compiler to make a library with")
+
+    def make(name: str, code: str) -> Path:
+        source, library = tmp_path / f"{name}.c", tmp_path / name
+        source.write_text(code)
+        command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o"]
+        subprocess.run([*command, str(library), str(source)], check=True)
+        return library
+
+    return make

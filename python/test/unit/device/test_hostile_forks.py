@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 INHERITED = ["ForkedAfterInit", 1, "fork note"]
 
@@ -73,22 +69,19 @@ def test_with_hooks_that_initialize_or_raise(
 
 
 def test_on_a_kernel_without_wipe_on_fork(
-    tmp_path: Path, simulator: Callable[..., Any], scripted: Callable[..., Any]
+    compiled_library: Callable[[str, str], Path],
+    simulator: Callable[..., Any],
+    scripted: Callable[..., Any],
 ) -> None:
     """Before Linux 4.14 madvise knows no MADV_WIPEONFORK: the fork handler alone has to do."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler to make the madvise of an old kernel with")
-    source = tmp_path / "madvise.c"
-    source.write_text(
+    shim = compiled_library(
+        "madvise.so",
         "#define _GNU_SOURCE\n#include <errno.h>\n#include <stddef.h>\n#include <sys/syscall.h>\n"
         "#include <unistd.h>\n"
         "int madvise(void *at, size_t size, int advice) {\n"
         "  if (advice == 18) { errno = EINVAL; return -1; }\n"
-        "  return (int)syscall(SYS_madvise, at, size, advice);\n}\n"
+        "  return (int)syscall(SYS_madvise, at, size, advice);\n}\n",
     )
-    shim = tmp_path / "madvise.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", shim, source], check=True)
     found = scripted(
         simulator(devices=2),
         """

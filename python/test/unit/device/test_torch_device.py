@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,18 +37,16 @@ def test_torch_is_asked(simulator: Callable[..., Any], scripted: Callable[..., A
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_torchs_library_is_asked_where_it_can_be(
-    status: int, tmp_path: Path, simulator: Callable[..., Any], scripted: Callable[..., Any]
+    status: int,
+    compiled_library: Callable[[str, str], Path],
+    simulator: Callable[..., Any],
+    scripted: Callable[..., Any],
 ) -> None:
     """c10's own function saves the way through Python; where it fails, that way is taken."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler to make a libc10_cuda.so with")
-    source, library = tmp_path / "c10.c", tmp_path / "libc10_cuda.so"
-    source.write_text(
-        f"int _ZN3c104cuda9GetDeviceEPa(signed char *to) {{ *to = 1; return {status}; }}\n"
+    library = compiled_library(
+        "libc10_cuda.so",
+        f"int _ZN3c104cuda9GetDeviceEPa(signed char *to) {{ *to = 1; return {status}; }}\n",
     )
-    command = [compiler, "-shared", "-fPIC", "-Wl,-soname,libc10_cuda.so", "-o"]
-    subprocess.run([*command, str(library), str(source)], check=True)
     answers, asked = scripted(simulator(devices=2), SCRIPT, arguments=(str(library),))
     assert answers == [1, 1, 1, 1, "ForkedAfterInit"]
     assert asked == (status != 0)
