@@ -200,7 +200,9 @@ bool torchOrdinal(OrdinalAnswer &Answer) {
 // torch is live, and the driver need not be asked.
 OrdinalAnswer resolveOrdinal() {
   OrdinalAnswer Answer;
-  if (forkstate::deviceCount() > 1 && torchOrdinal(Answer))
+  const bool AskedTorch =
+      forkstate::initializedHere() && forkstate::deviceCount() > 1;
+  if (AskedTorch && torchOrdinal(Answer))
     return Answer;
   Answer = Resolver.ordinal();
   if (__builtin_expect(Answer.Source == DeviceSource::Context && Answer.ok() &&
@@ -212,7 +214,9 @@ OrdinalAnswer resolveOrdinal() {
   if (Answer.Source == DeviceSource::Context && Answer.ok() &&
       forkstate::deviceCount() < 0 && Resolver.deviceCount() == 1)
     return Answer;
-  (void)torchOrdinal(Answer);
+  // The resolver may just have found out that the driver is live.
+  if (!AskedTorch)
+    (void)torchOrdinal(Answer);
   return Answer;
 }
 
