@@ -36,8 +36,8 @@ class Step:
     timeout: seconds after which the step counts as failed.
     environment: variables on top of this process's.
     uses_tree: whether `import triton` finds the built tree (or the environment's own).
-    alone: measures or installs, so nothing else may run meanwhile; the other steps
-        run side by side.
+    alone: measures, installs, or takes the whole machine, so nothing else may run
+        meanwhile; the other steps run side by side.
     """
 
     name: str
@@ -61,11 +61,13 @@ class Outcome:
 def fork_matrix(name: str, output: Path, path: Path | None) -> Step:
     """The fork matrix of the Triton in `path`, or of the environment's own."""
     command = [sys.executable, str(CHECKOUT / "tools" / "fork_matrix.py"), "--driver", "real"]
-    command += ["--jobs", "5", "--limit", "10", "--time", "450", "--wrong"]
+    # Its cells have time limits, so it plays alone; a few processors are left to it and the driver.
+    jobs = max(1, (os.cpu_count() or 1) - 4)
+    command += ["--jobs", str(jobs), "--limit", "10", "--time", "450", "--wrong"]
     command += ["--json", str(output / f"{name}.json")]
     if path is not None:
         command += ["--path", str(path)]
-    return Step(name, command, 480, uses_tree=False)
+    return Step(name, command, 480, uses_tree=False, alone=True)
 
 
 def steps(tree: Path, output: Path, other_triton: Path | None) -> list[Step]:
@@ -212,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
 
-    # Installing comes first and measuring last; what is between runs side by side.
+    # Installing comes first and what needs the machine last; the rest runs side by side.
     for step in chosen:
         if step.alone and step.name == "install":
             collect(run(step, tree, output))
