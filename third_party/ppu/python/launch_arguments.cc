@@ -5,6 +5,7 @@
 #include "driver_error.h"
 #include "python_reference.h"
 #include "quick_integer.h"
+#include "tensor_handle.h"
 #include "tensor_map_object.h"
 
 using namespace flagtree;
@@ -22,12 +23,13 @@ Names Interned;
 struct TensorType {
   PyTypeObject *Type = nullptr;
   int (*TensorFromPython)(void *, dlpack::Tensor *) = nullptr;
+  TensorHandle Handle;
 };
 constexpr size_t MaxTensorTypes = 4;
 TensorType TensorTypes[MaxTensorTypes];
 size_t NumTensorTypes = 0;
 
-const TensorType *tensorTypeOf(PyObject *Object) {
+TensorType *tensorTypeOf(PyObject *Object) {
   PyTypeObject *Type = Py_TYPE(Object);
   for (size_t I = 0; I != NumTensorTypes; ++I)
     if (TensorTypes[I].Type == Type)
@@ -279,8 +281,18 @@ inline bool ArgumentWriter::writeQuickly(const ArgumentStep &Step,
   case ArgumentKind::Constexpr:
     return true;
   case ArgumentKind::Pointer: {
-    const TensorType *Type = tensorTypeOf(Object);
-    if (!Type || !Type->TensorFromPython)
+    TensorType *Type = tensorTypeOf(Object);
+    if (!Type)
+      return false;
+    if (__builtin_expect(Type->Handle.isKnown(), 1)) {
+      uint64_t Address;
+      if (!Type->Handle.read(Object, Address))
+        return false;
+      Parameters.set(Step.Parameter, Address);
+      return true;
+    }
+    Type->Handle.learn(Object);
+    if (!Type->TensorFromPython)
       return false;
     dlpack::Tensor Tensor;
     if (Type->TensorFromPython(Object, &Tensor) != 0) {

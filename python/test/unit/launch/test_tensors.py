@@ -6,6 +6,7 @@ No torch with a device is needed: a type that answers as torch.Tensor would stan
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,108 @@ report([outcome(lambda: launch.add_tensor_type(3)),
     assert added[-1] == "ValueError"
 
 
+# As much of torch's stable C functions as is used. What they get is the place of the word in a
+# tensor's object that holds the address of its implementation: here a bytes object, that begins
+# with the device's kind, the status to answer and the address.
+STABLE_FUNCTIONS = """
+#include <stdint.h>
+struct implementation { char header[32]; int32_t kind, status; void *address; };
+int32_t aoti_torch_device_type_cuda(void) { return 1; }
+int32_t aoti_torch_get_device_type(struct implementation **tensor, int32_t *kind) {
+  *kind = (*tensor)->kind;
+  return 0;
+}
+int32_t aoti_torch_get_data_ptr(struct implementation **tensor, void **address) {
+  *address = (*tensor)->address;
+  return (*tensor)->status;
+}
+"""
+
+STABLE_STAND_IN = """
+import ctypes, struct, sys
+from simulated import Kernel, allocate, outcome, report
+from triton.backends.ppu._native import launch
+
+ctypes.CDLL(sys.argv[1])
+assert bytes.__basicsize__ - 1 == 32  # Where the contents begin.
+CPU, CUDA = 0, 1
+
+class Tensor:
+    __slots__ = ("before", "implementation", "address", "is_cuda", "asked")
+    def __init__(self, address, kind, told=None, status=0, vouches=None):
+        told = address if told is None else told
+        self.implementation = struct.pack("iiQ", kind, status, told)
+        self.before = None
+        self.address, self.asked = address, 0
+        self.is_cuda = kind == CUDA if vouches is None else vouches
+    @property
+    def _cdata(self):
+        return id(self.implementation)
+    def data_ptr(self):
+        self.asked += 1
+        return self.address
+
+launch.add_tensor_type(Tensor)
+kernel = Kernel({"p": "*i32"}, name="k")
+device = allocate()
+def launched(*tensors):
+    return [[outcome(lambda: kernel(tensor))[0] for tensor in tensors],
+            [tensor.asked for tensor in tensors]]
+"""
+
+
+def test_torchs_stable_functions_answer_once_they_are_proven(
+    launching: Callable[..., Any], compiled_library: Callable[[str, str], Path]
+) -> None:
+    session = launching(
+        STABLE_STAND_IN
+        + """
+report([device, *launched(
+    Tensor(device, CUDA),                  # Proves them, and is asked itself meanwhile.
+    Tensor(device + 64, CUDA), Tensor(0, CUDA),
+    Tensor(device, CUDA, status=1),        # They fail: the tensor is asked,
+    Tensor(0x1000, CPU),                   # and about host memory the driver.
+    Tensor(device + 128, CUDA))])
+""",
+        arguments=(str(compiled_library("libtorch_cpu.so", STABLE_FUNCTIONS)),),
+    )
+    device, results, asked = session.report
+    assert results == ["ok"] * 4 + ["ValueError", "ok"]
+    assert asked == [2, 0, 0, 1, 1, 0]
+    addresses = [device, device + 64, 0, device, device + 128]
+    assert [values[0] for values in session.parameters()] == [
+        address.to_bytes(8, "little").hex() for address in addresses
+    ]
+    assert len(session.simulator.calls("cuPointerGetAttribute")) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "Tensor(device, CUDA, told=device + 64)",
+        "Tensor(device, CUDA, status=1)",
+        "Tensor(device, CPU, vouches=True)",
+        "Tensor(0, CUDA)",
+    ],
+)
+def test_torchs_stable_functions_are_not_relied_on(
+    launching: Callable[..., Any], compiled_library: Callable[[str, str], Path], wrong: str
+) -> None:
+    """Where they do not say what the tensor says; that is seen eight times before it is settled.
+    Without an address there is nothing to compare."""
+    session = launching(
+        STABLE_STAND_IN
+        + f"""
+kinds = [{wrong} for _ in range(9)] + [Tensor(device, CUDA) for _ in range(2)]
+report(launched(*kinds))
+""",
+        arguments=(str(compiled_library("libtorch_cpu.so", STABLE_FUNCTIONS)),),
+    )
+    results, asked = session.report
+    assert results == ["ok"] * 11
+    assert asked == [2] * 8 + [1] * 3
+
+
 TORCH_CASES = """
 import torch
 x = torch.arange(12.0)
@@ -154,8 +257,11 @@ class SubClass(torch.Tensor):
 from torch._subclasses import FakeTensorMode
 with FakeTensorMode():
     fake = torch.empty(4, device="cuda")
+# Its Python object dies and comes back: meanwhile the tensor in C++ holds it.
+owner = torch.empty(12, requires_grad=True)
+owner.grad = torch.ones(12)
 cases = {
-    "plain": x, "view": x[3:], "parameter": torch.nn.Parameter(x),
+    "plain": x, "view": x[3:], "parameter": torch.nn.Parameter(x), "resurrected": owner.grad,
     "graph": (x * 1).requires_grad_(),
     "conj": torch.randn(4, dtype=torch.complex64).conj(), "neg": torch._neg_view(x),
     "copy on write": torch._lazy_clone(x), "bits": torch.empty(4, dtype=torch.bits8),
@@ -219,5 +325,37 @@ for name, tensor in cases.items():
     assert out[1] & 0xFFFFFFFF == (2 if tensor.is_cuda else 1), name
 assert answered >= 10, answered
 assert not torch._C._is_cow_tensor(cases["copy on write"])
+"""
+    )
+
+
+def test_torchs_stable_functions_agree_with_data_ptr(run_python: Callable[..., Any]) -> None:
+    """The tensor inside the Python object is found by `_cdata`, and torch's functions are trusted
+    for what they say of it: here is where that is checked."""
+    pytest.importorskip("torch")
+    run_python(
+        TORCH_CASES
+        + """
+import ctypes, os
+torch_cpu = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+library = ctypes.CDLL(torch_cpu, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+def place(tensor):
+    words = (ctypes.c_uint64 * (type(tensor).__basicsize__ // 8)).from_address(id(tensor))
+    found = [8 * at for at in range(2, len(words)) if words[at] == tensor._cdata]
+    assert found, type(tensor)
+    return found[0]
+answered = 0
+for name, tensor in cases.items():
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or name == "sparse":
+        continue
+    assert place(tensor) == place(cases["plain"]), name
+    handle, kind = ctypes.c_void_p(id(tensor) + place(tensor)), ctypes.c_int32(-1)
+    assert library.aoti_torch_get_device_type(handle, ctypes.byref(kind)) == 0
+    assert (kind.value == library.aoti_torch_device_type_cuda()) == tensor.is_cuda, name
+    address = ctypes.c_void_p()
+    assert library.aoti_torch_get_data_ptr(handle, ctypes.byref(address)) == 0
+    assert (address.value or 0) == tensor.data_ptr(), name
+    answered += 1
+assert answered >= 10, answered
 """
     )
