@@ -31,7 +31,7 @@ from typing import Any
 WORKER = Path(__file__).resolve().parent / "launch_worker.py"
 SIDES = ("stock", "ours")
 FIRST_ROUNDS = 4
-OVERHEAD_ROUNDS = 3
+OVERHEAD_ROUNDS = 5
 KERNEL_ROUNDS = 2
 # Slowest seen is under 40 s: a process that takes longer hangs.
 TIMEOUT = 120
