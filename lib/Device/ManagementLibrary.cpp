@@ -46,8 +46,19 @@ std::atomic<const Inventory *> Known{nullptr};
 constexpr std::uint32_t NeverFree = ~std::uint32_t(0);
 std::atomic<std::uint32_t> FreeIn{NeverFree};
 
-/// Never freed: a child may be forked at any moment.
-std::atomic<const std::string *> Program{nullptr};
+struct ManagementProgram {
+  std::string Path;
+  std::chrono::milliseconds Limit;
+};
+/// Never freed, nor is the next: a child may be forked at any moment.
+std::atomic<const ManagementProgram *> Program{nullptr};
+
+/// What a process that waited for the program in vain answers from then on.
+struct InVain {
+  std::uint32_t Generation;
+  Inventory Answer;
+};
+std::atomic<const InVain *> Waited{nullptr};
 
 template <typename F>
 void resolve(void *Library, const std::string &Symbol, F &Slot) {
@@ -204,12 +215,21 @@ Inventory keep(Inventory Answer) {
 }
 
 Inventory askElsewhere() {
-  const std::string *Path = Program.load(std::memory_order_acquire);
-  if (Path)
-    return askProgram(*Path);
+  const std::uint32_t Generation = forkstate::generation();
+  if (const InVain *Known = Waited.load(std::memory_order_acquire);
+      Known && Known->Generation == Generation)
+    return Known->Answer;
   Inventory Answer;
-  Answer.Failure = "this process was forked from one that used the management "
-                   "library, and no program is known to ask it with";
+  const ManagementProgram *Asked = Program.load(std::memory_order_acquire);
+  if (!Asked) {
+    Answer.Failure = "this process was forked from one that used the "
+                     "management library, and no program is known to ask it "
+                     "with";
+    return Answer;
+  }
+  Answer = askProgram(Asked->Path, Asked->Limit);
+  if (Answer.TimedOut)
+    Waited.store(new InVain{Generation, Answer}, std::memory_order_release);
   return Answer;
 }
 
@@ -219,8 +239,9 @@ const Inventory *knownInventory() noexcept {
   return Known.load(std::memory_order_acquire);
 }
 
-void setManagementProgram(std::string Path) {
-  Program.store(new std::string(std::move(Path)), std::memory_order_release);
+void setManagementProgram(std::string Path, std::chrono::milliseconds Limit) {
+  Program.store(new ManagementProgram{std::move(Path), Limit},
+                std::memory_order_release);
 }
 
 Inventory askManagement() {

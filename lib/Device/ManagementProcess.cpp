@@ -147,9 +147,10 @@ bool isWhole(std::string_view Text) {
 
 /// Reads an answer to its last line, or to the end of the pipe. Not always to
 /// the latter: a process forked meanwhile, here or by the program, holds the
-/// pipe open for as long as it lives. Answers what went wrong, if anything did.
+/// pipe open for as long as it lives. Answers what went wrong, if anything did;
+/// TimedOut says whether that is the time.
 std::string readAnswer(int From, std::chrono::milliseconds Limit,
-                       std::string &Text) {
+                       std::string &Text, bool &TimedOut) {
   const auto End = Clock::now() + Limit;
   while (Text.size() < MaxAnswerBytes) {
     const auto Left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -157,7 +158,8 @@ std::string readAnswer(int From, std::chrono::milliseconds Limit,
     pollfd Waiting = {From, POLLIN, 0};
     const int Ready =
         poll(&Waiting, 1, static_cast<int>(std::max<long>(0, Left.count())));
-    if (Ready == 0)
+    TimedOut = Ready == 0;
+    if (TimedOut)
       return "did not answer within " + std::to_string(Limit.count()) + " ms";
     if (Ready < 0) {
       if (errno == EINTR)
@@ -262,7 +264,8 @@ Inventory askProgram(const std::string &Program,
     return Because("cannot be started: " + std::string(std::strerror(Code)));
   Pipe::closeEnd(Output.Write);
   std::string Text;
-  const std::string Wrong = readAnswer(Output.Read, Limit, Text);
+  const std::string Wrong =
+      readAnswer(Output.Read, Limit, Text, Failed.TimedOut);
   // A program that has answered has nothing left to do but end.
   reap(Started, Wrong.empty() ? TimeToEnd : std::chrono::milliseconds(0));
   if (!Wrong.empty())

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -195,6 +196,17 @@ TEST(Management, IsInheritedByChildren) {
   });
 }
 
+/// Makes a program of a script; its path.
+std::string makeProgram(const TemporaryDirectory &Root,
+                        const std::string &Script) {
+  std::string Path = Root.path() + "/program";
+  std::FILE *File = std::fopen(Path.c_str(), "w");
+  std::fprintf(File, "#!/bin/sh\n%s\n", Script.c_str());
+  std::fclose(File);
+  EXPECT_EQ(chmod(Path.c_str(), 0700), 0);
+  return Path;
+}
+
 /// Runs Body in a child forked while another thread of this process was inside
 /// the management library, which hangs whoever calls it there.
 template <typename F> void inChildOfThreadInside(F Body) {
@@ -250,6 +262,44 @@ TEST(Management, WithoutAProgramItSaysWhy) {
   });
 }
 
+// A library that hangs would otherwise take as long at every question.
+TEST(Management, AProgramThatDoesNotAnswerInTimeIsAskedOnce) {
+  TemporaryDirectory Root;
+  addManagement(Root);
+  const std::string Count = Root.path() + "/count";
+  const std::string Program = makeProgram(
+      Root, "echo >> '" + Count + "'; [ ! -e \"$0.hangs\" ] || exec sleep 60");
+  const std::string Hangs = Program + ".hangs";
+  const auto TimesAsked = [&] {
+    struct stat Status = {};
+    return stat(Count.c_str(), &Status) == 0 ? Status.st_size : 0;
+  };
+  isolated(Root, [&] {
+    inChildOfThreadInside([&] {
+      setManagementProgram(Program);
+      // Any other failure is not kept.
+      for (int Asked = 1; Asked <= 2; ++Asked) {
+        EXPECT_FALSE(askManagement().TimedOut);
+        EXPECT_EQ(TimesAsked(), Asked);
+      }
+      close(open(Hangs.c_str(), O_CREAT | O_WRONLY, 0600));
+      setManagementProgram(Program, std::chrono::milliseconds(2000));
+      for (int Again = 0; Again < 3; ++Again) {
+        Inventory Answer = askManagement();
+        EXPECT_NE(Answer.Failure.find("2000 ms"), std::string::npos);
+        EXPECT_TRUE(Answer.TimedOut);
+        EXPECT_EQ(TimesAsked(), 3);
+      }
+      unlink(Hangs.c_str());
+      setManagementProgram(Program);
+      inChild([&] {
+        EXPECT_FALSE(askManagement().TimedOut);
+        EXPECT_EQ(TimesAsked(), 4);
+      });
+    });
+  });
+}
+
 TEST(Management, AChildThatOpenedItItselfCallsItAgain) {
   TemporaryDirectory Root;
   addManagement(Root);
@@ -260,17 +310,6 @@ TEST(Management, AChildThatOpenedItItselfCallsItAgain) {
       EXPECT_EQ(askManagement().Failure, "") << "without a program";
     });
   });
-}
-
-/// Makes a program of a script; its path.
-std::string makeProgram(const TemporaryDirectory &Root,
-                        const std::string &Script) {
-  std::string Path = Root.path() + "/program";
-  std::FILE *File = std::fopen(Path.c_str(), "w");
-  std::fprintf(File, "#!/bin/sh\n%s\n", Script.c_str());
-  std::fclose(File);
-  EXPECT_EQ(chmod(Path.c_str(), 0700), 0);
-  return Path;
 }
 
 TEST(ManagementProgram, WhateverItDoesIsAnAnswer) {

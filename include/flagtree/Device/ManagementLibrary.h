@@ -10,7 +10,8 @@
 //    nodes are asked first.
 //  - What devices a host has does not change under a running driver: the first
 //    complete answer is kept for the life of the process and inherited by
-//    forked children. A failure is not kept.
+//    forked children. A failure is not kept, unless it is that no answer came
+//    in time: then this process does not wait for one again.
 //  - No lock of ours is taken.
 //  - A forked child never calls a management library that an ancestor had
 //    mapped. A thread of the ancestor - ours, torch's, a monitor's - may have
@@ -25,10 +26,16 @@
 
 #include "flagtree/Device/VisibleDevices.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 namespace flagtree {
+
+/// How long the program that a forked child asks may take. NVML initializes in
+/// some 13 ms where a daemon or a process keeps the device awake, and in
+/// seconds per device where none does.
+inline constexpr std::chrono::milliseconds ManagementProgramLimit{60000};
 
 /// What a management library said.
 struct Inventory {
@@ -37,6 +44,8 @@ struct Inventory {
   std::vector<PhysicalDevice> Devices;
   /// Why there is no answer; empty if there is one.
   std::string Failure;
+  /// Whether that is because none came in time.
+  bool TimedOut = false;
 };
 
 /// Asks a management library for the host's devices. May throw std::bad_alloc.
@@ -45,7 +54,8 @@ Inventory askManagement();
 /// Names the program that is asked in a forked child which may not call the
 /// library itself: flagtree-device, by its path. Called once, at import;
 /// without it such a child gets a Failure that says so.
-void setManagementProgram(std::string Path);
+void setManagementProgram(
+    std::string Path, std::chrono::milliseconds Limit = ManagementProgramLimit);
 
 /// The answer already at hand; null if nobody has asked with success.
 const Inventory *knownInventory() noexcept;

@@ -25,11 +25,6 @@
 
 namespace flagtree {
 
-/// How long the program may take. NVML initializes in some 13 ms where a daemon
-/// or a process keeps the device awake, and in seconds per device where none
-/// does.
-inline constexpr std::chrono::milliseconds ManagementProgramLimit{60000};
-
 /// The inventory as the text above.
 std::string writeInventory(const Inventory &Written);
 

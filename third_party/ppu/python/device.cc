@@ -454,9 +454,12 @@ void init_triton_ppu_device(py::module_ &&m) {
         "A device's compute capability, its source, or why it is unknown.");
   m.def("presence", presenceAsDict,
         "What is present, seen without the driver.");
-  m.def("set_management_program", setManagementProgram, py::arg("path"),
-        "Names the program that a forked child asks for the host's devices "
-        "where it may not call the management library itself.");
+  m.def(
+      "set_management_program",
+      [](std::string Path) { setManagementProgram(std::move(Path)); },
+      py::arg("path"),
+      "Names the program that a forked child asks for the host's devices "
+      "where it may not call the management library itself.");
   m.def(
       "initializer", [] { return forkstate::initializer(); },
       "The process that initialized the driver: this one, or the ancestor "
