@@ -25,7 +25,23 @@ from triton.backends.ppu import chips, ptxas, sdk_compiler, toolchain
 WARP_SIZE = 32
 
 
-class PPUBackend(nvidia_compiler.CUDABackend):
+class _SharesInstrumentation(type(nvidia_compiler.CUDABackend)):  # type: ignore[misc]
+    """Makes `PPUBackend.instrumentation` the base's attribute of that name.
+
+    Proton assigns its passes to the class of the backend it finds, and the base's stages, which
+    are this tree's too, look for them in `CUDABackend` and nowhere else.
+    """
+
+    @property
+    def instrumentation(cls) -> Any:
+        return nvidia_compiler.CUDABackend.instrumentation
+
+    @instrumentation.setter
+    def instrumentation(cls, passes: Any) -> None:
+        nvidia_compiler.CUDABackend.instrumentation = passes
+
+
+class PPUBackend(nvidia_compiler.CUDABackend, metaclass=_SharesInstrumentation):
     """Compiles for the PPU, and for any other CUDA-compatible device.
 
     With the CUDA-compatible tool chain the stages are `ttir, ttgir, llir, ptx,
