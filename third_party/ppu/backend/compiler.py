@@ -25,6 +25,14 @@ from triton.backends.ppu import chips, ptxas, sdk_compiler, toolchain
 WARP_SIZE = 32
 
 
+def _as_number(text: Any) -> Any:
+    """An integer written in decimal digits as that integer, anything else as it is.
+
+    `python -m triton.tools.compile --target cuda:80:32` makes a target of such texts.
+    """
+    return int(text) if isinstance(text, str) and re.fullmatch("[0-9]{1,4}", text) else text
+
+
 class _SharesInstrumentation(type(nvidia_compiler.CUDABackend)):  # type: ignore[misc]
     """Makes `PPUBackend.instrumentation` the base's attribute of that name.
 
@@ -62,6 +70,7 @@ class PPUBackend(nvidia_compiler.CUDABackend, metaclass=_SharesInstrumentation):
                 or its warp size is not 32.
             ToolchainError: the tool chain that is asked for is not there.
         """
+        target = GPUTarget(target.backend, _as_number(target.arch), _as_number(target.warp_size))
         super().__init__(target)
         if type(target.arch) is not int or target.arch not in chips.CAPABILITIES:
             raise ValueError(

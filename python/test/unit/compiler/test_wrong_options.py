@@ -13,14 +13,33 @@ CHIP = r"compute capability 8\.0 \(PPU-ZW810E, A100 and the like\)"
 
 
 @pytest.mark.parametrize(
-    "arch", ["80", "sm_80", "sm80", "", None, 80.0, -1, 0, 1, 9, 1000, 10**6, 10**30, True, (8, 0)]
+    "arch",
+    [
+        "8",
+        "8.0",
+        "80 ",
+        "sm_80",
+        "sm80",
+        "",
+        None,
+        80.0,
+        -1,
+        0,
+        1,
+        9,
+        1000,
+        10**6,
+        10**30,
+        True,
+        (8, 0),
+    ],
 )
 def test_no_compute_capability(arch: Any) -> None:
     with pytest.raises(ValueError, match=r"GPUTarget\.arch is .*compute\s+capability"):
         PPUBackend(GPUTarget("cuda", arch, 32))
 
 
-@pytest.mark.parametrize("warp_size", [0, 64, -32, "32", None, 32.0, True])
+@pytest.mark.parametrize("warp_size", [0, 64, -32, "64", "+32", None, 32.0, True])
 def test_no_warp_size(warp_size: Any) -> None:
     with pytest.raises(ValueError, match=r"GPUTarget\.warp_size is .* 32 threads per warp"):
         PPUBackend(GPUTarget("cuda", 80, warp_size))
