@@ -198,10 +198,13 @@ bool torchOrdinal(OrdinalAnswer &Answer) {
 // On a host with several devices torch may have chosen one without making its
 // context current: its device is what tensors are made on, so it wins where
 // torch is live, and the driver need not be asked.
+bool torchGoesFirst() {
+  return forkstate::deviceCount() > 1 && forkstate::initializedHere();
+}
+
 OrdinalAnswer resolveOrdinal() {
   OrdinalAnswer Answer;
-  const bool AskedTorch =
-      forkstate::initializedHere() && forkstate::deviceCount() > 1;
+  const bool AskedTorch = torchGoesFirst();
   if (AskedTorch && torchOrdinal(Answer))
     return Answer;
   Answer = Resolver.ordinal();
@@ -304,14 +307,15 @@ PyObject *requireUsableFunction(PyObject *, PyObject *) {
 PyObject *beforeFork(PyObject *, PyObject *) {
   if (__builtin_expect(forkstate::isNoteComplete(), 1))
     Py_RETURN_NONE;
-  // With several devices torch's own wins, as above.
   OrdinalAnswer Torch;
-  if (forkstate::deviceCount() > 1 && torchOrdinal(Torch)) {
+  const bool AskedTorch = torchGoesFirst();
+  if (AskedTorch && torchOrdinal(Torch)) {
     Resolver.noteDevices();
     Py_RETURN_NONE;
   }
   Resolver.noteBeforeFork();
-  if (forkstate::deviceCount() != 1)
+  // As above, it may just have been found out.
+  if (!AskedTorch && forkstate::deviceCount() != 1)
     (void)torchOrdinal(Torch);
   Py_RETURN_NONE;
 }
