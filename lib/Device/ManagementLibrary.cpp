@@ -4,10 +4,10 @@
 
 #include "flagtree/Device/ManagementProcess.h"
 #include "flagtree/Driver/LibrarySearch.h"
+#include "flagtree/Driver/Symbols.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <dlfcn.h>
 #include <memory>
 
@@ -60,18 +60,12 @@ struct InVain {
 };
 std::atomic<const InVain *> Waited{nullptr};
 
-template <typename F>
-void resolve(void *Library, const std::string &Symbol, F &Slot) {
-  void *Address = dlsym(Library, Symbol.c_str());
-  std::memcpy(&Slot, &Address, sizeof(Slot));
-}
-
 /// The calls of an open library; Missing names the first it lacks.
 Calls resolveCalls(void *Library, const std::string &Prefix,
                    std::string &Missing) {
   Calls Table;
   auto Need = [&](const char *Name, auto &Slot) {
-    resolve(Library, Prefix + Name, Slot);
+    resolveSymbol(Library, Prefix + Name, Slot);
     if (!Slot && Missing.empty())
       Missing = Prefix + Name;
   };
@@ -83,11 +77,13 @@ Calls resolveCalls(void *Library, const std::string &Prefix,
   Need(Prefix == "hgml" ? "DeviceGetHggcComputeCapability"
                         : "DeviceGetCudaComputeCapability",
        Table.GetCapability);
-  resolve(Library, Prefix + "DeviceGetUUID", Table.GetUuid);
-  resolve(Library, Prefix + "DeviceGetMigMode", Table.GetMigMode);
-  resolve(Library, Prefix + "DeviceGetMaxMigDeviceCount", Table.GetMaxMig);
-  resolve(Library, Prefix + "DeviceGetMigDeviceHandleByIndex", Table.GetMig);
-  resolve(Library, Prefix + "ErrorString", Table.ErrorString);
+  resolveSymbol(Library, Prefix + "DeviceGetUUID", Table.GetUuid);
+  resolveSymbol(Library, Prefix + "DeviceGetMigMode", Table.GetMigMode);
+  resolveSymbol(Library, Prefix + "DeviceGetMaxMigDeviceCount",
+                Table.GetMaxMig);
+  resolveSymbol(Library, Prefix + "DeviceGetMigDeviceHandleByIndex",
+                Table.GetMig);
+  resolveSymbol(Library, Prefix + "ErrorString", Table.ErrorString);
   return Table;
 }
 
@@ -181,11 +177,8 @@ std::vector<Candidate> candidates() {
 }
 
 bool isManagementLibrary(const std::string &Path) {
-  const std::string Name = search::baseName(Path);
-  for (const char *Stem : {"libhgml.so", "libnvidia-ml.so"})
-    if (Name.compare(0, std::strlen(Stem), Stem) == 0)
-      return true;
-  return false;
+  return search::isVersionOf(Path, "libhgml.so") ||
+         search::isVersionOf(Path, "libnvidia-ml.so");
 }
 
 /// Whether a library is mapped here that an ancestor may have mapped.
@@ -202,6 +195,11 @@ bool isInherited() {
     return FreeIn.load(std::memory_order_acquire) != Generation;
   FreeIn.store(Generation, std::memory_order_release);
   return false;
+}
+
+/// Whether an answer says all that there is to know, so that it may be kept.
+bool isComplete(const Inventory &Answer) {
+  return Answer.Failure.empty() && !Answer.Devices.empty();
 }
 
 /// Keeps an answer for the life of the process; the one that came first.
@@ -249,14 +247,12 @@ Inventory askManagement() {
     return *Answer;
   if (isInherited()) {
     Inventory Answer = askElsewhere();
-    return Answer.Failure.empty() && !Answer.Devices.empty()
-               ? keep(std::move(Answer))
-               : Answer;
+    return isComplete(Answer) ? keep(std::move(Answer)) : Answer;
   }
   Inventory Best;
   for (const Candidate &From : candidates()) {
     Inventory Answer = askOne(From);
-    if (Answer.Failure.empty() && !Answer.Devices.empty())
+    if (isComplete(Answer))
       return keep(std::move(Answer));
     // A library that is there says more about a failure than one that is not,
     // and one that answers "no device" more than one that does not answer.

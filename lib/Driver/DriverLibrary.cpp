@@ -3,6 +3,7 @@
 #include "flagtree/Driver/DriverLibrary.h"
 
 #include "flagtree/Driver/LibrarySearch.h"
+#include "flagtree/Driver/Symbols.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -22,14 +23,6 @@ constexpr const char *HgName = "libhggc.so";
 std::string variable(const char *Name) {
   const char *Value = std::getenv(Name);
   return Value ? Value : "";
-}
-
-/// Whether a file name is Stem or Stem.<something>: libcuda.so, libcuda.so.1,
-/// libcuda.so.580.159.04, but not libcudart.so.
-bool isVersionOf(const std::string &FileName, const char *Stem) {
-  std::size_t Length = std::strlen(Stem);
-  return FileName.compare(0, Length, Stem) == 0 &&
-         (FileName.size() == Length || FileName[Length] == '.');
 }
 
 /// What TRITON_PPU_LIBCUDA_PATH stands for: itself, or the driver in the
@@ -57,13 +50,6 @@ std::vector<std::string> sdkLibraries() {
   return Paths;
 }
 
-template <typename FunctionType>
-void resolve(void *Handle, const std::string &Symbol, FunctionType &Slot) {
-  void *Address = dlsym(Handle, Symbol.c_str());
-  static_assert(sizeof(Slot) == sizeof(Address));
-  std::memcpy(&Slot, &Address, sizeof(Slot));
-}
-
 /// Whether the library calls itself a stub.
 bool isStub(const EntryPoints &Table) {
   int Version = 0;
@@ -83,7 +69,7 @@ std::unique_ptr<EntryPoints> makeTable(void *Handle, const std::string &Path,
   std::string Prefix = abiPrefix(Table->Abi);
 #define FLAGTREE_ENTRY_POINT(Name, Suffix, Introduced, Need, Return,           \
                              Arguments)                                        \
-  resolve(Handle, Prefix + #Name #Suffix, Table->Name);
+  resolveSymbol(Handle, Prefix + #Name #Suffix, Table->Name);
 #include "flagtree/Driver/EntryPoints.def"
 
   for (const EntryPointInfo &Info : EntryPointList)
@@ -115,12 +101,11 @@ std::vector<std::string> mappedCandidates() {
   std::string Chosen = chosenLibrary();
   std::vector<std::string> First, Cu, Hg;
   for (std::string &Path : search::mappedLibraries()) {
-    std::string Name = search::baseName(Path);
     if (!Chosen.empty() && (Path == Chosen || search::sameFile(Path, Chosen)))
       First.push_back(std::move(Path));
-    else if (isVersionOf(Name, CuName))
+    else if (search::isVersionOf(Path, CuName))
       Cu.push_back(std::move(Path));
-    else if (isVersionOf(Name, HgName))
+    else if (search::isVersionOf(Path, HgName))
       Hg.push_back(std::move(Path));
   }
   First.insert(First.end(), Cu.begin(), Cu.end());

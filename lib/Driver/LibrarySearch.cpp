@@ -161,8 +161,10 @@ std::vector<std::string> sdkRoots() {
   return Roots;
 }
 
-std::string baseName(const std::string &Path) {
-  return Path.substr(Path.find_last_of('/') + 1);
+bool isVersionOf(const std::string &Path, const std::string &Stem) {
+  const std::string Name = Path.substr(Path.find_last_of('/') + 1);
+  return Name.compare(0, Stem.size(), Stem) == 0 &&
+         (Name.size() == Stem.size() || Name[Stem.size()] == '.');
 }
 
 } // namespace flagtree::search

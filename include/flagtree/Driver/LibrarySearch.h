@@ -35,8 +35,9 @@ bool sameFile(const std::string &A, const std::string &B) noexcept;
 /// are set, else the default.
 std::vector<std::string> sdkRoots();
 
-/// The part after the last slash.
-std::string baseName(const std::string &Path);
+/// Whether the file at Path is called Stem or Stem.<something>: libcuda.so,
+/// libcuda.so.1, libcuda.so.580.159.04, but not libcudart.so.
+bool isVersionOf(const std::string &Path, const std::string &Stem);
 
 } // namespace flagtree::search
 

@@ -10,9 +10,8 @@
 
 #include "flagtree/Device/DeviceResolver.h"
 #include "flagtree/Device/ManagementLibrary.h"
+#include "flagtree/Driver/Symbols.h"
 
-#include <cstring>
-#include <dlfcn.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -92,12 +91,8 @@ std::uint32_t TorchGeneration;
 int (*TorchGetDeviceQuickly)(signed char *);
 
 void findQuickGetDevice() {
-  void *Library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!Library)
-    return;
-  void *Found = dlsym(Library, "_ZN3c104cuda9GetDeviceEPa");
-  std::memcpy(&TorchGetDeviceQuickly, &Found, sizeof(Found));
-  dlclose(Library); // torch is never unloaded.
+  if (void *Library = alreadyOpen("libc10_cuda.so"))
+    resolveSymbol(Library, "_ZN3c104cuda9GetDeviceEPa", TorchGetDeviceQuickly);
 }
 
 bool torchIsLive() {

@@ -4,9 +4,11 @@
 
 #include "python_reference.h"
 
-#include <cstring>
-#include <dlfcn.h>
+#include "flagtree/Driver/Symbols.h"
 
+#include <cstring>
+
+using namespace flagtree;
 using namespace flagtree::python;
 
 namespace {
@@ -19,26 +21,18 @@ struct TorchFunctions {
 
   TorchFunctions() {
     // torch is imported by whoever has a tensor, and never unloaded.
-    void *Library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    void *Library = alreadyOpen("libtorch_cpu.so");
     if (!Library)
       return;
     int32_t (*GetCUDAType)() = nullptr;
-    find(Library, "aoti_torch_device_type_cuda", GetCUDAType);
-    find(Library, "aoti_torch_get_device_type", GetDeviceType);
-    find(Library, "aoti_torch_get_data_ptr", GetDataPointer);
+    resolveSymbol(Library, "aoti_torch_device_type_cuda", GetCUDAType);
+    resolveSymbol(Library, "aoti_torch_get_device_type", GetDeviceType);
+    resolveSymbol(Library, "aoti_torch_get_data_ptr", GetDataPointer);
     if (GetCUDAType)
       CUDA = GetCUDAType();
-    dlclose(Library);
   }
 
   bool areThere() const { return GetDeviceType && GetDataPointer && CUDA >= 0; }
-
-private:
-  template <typename F>
-  static void find(void *Library, const char *Name, F &Slot) {
-    void *Found = dlsym(Library, Name);
-    std::memcpy(&Slot, &Found, sizeof(Slot));
-  }
 };
 
 const TorchFunctions &torchFunctions() {
