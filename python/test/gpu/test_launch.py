@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs_sm90, needs_two_devices
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
@@ -31,13 +32,6 @@ pytestmark = pytest.mark.gpu
 def capability() -> tuple[int, int]:
     major, minor = torch.cuda.get_device_capability()
     return major, minor
-
-
-needs_sm90 = pytest.mark.skipif(
-    "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9",
-    reason="needs compute capability 9.0",
-)
-needs_two_devices = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two devices")
 
 
 @triton.jit

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from needs import needs_sm90
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
@@ -21,11 +22,6 @@ from triton.experimental.gluon.nvidia.hopper import (  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 pytestmark = pytest.mark.gpu
-
-needs_sm90 = pytest.mark.skipif(
-    "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9",
-    reason="needs compute capability 9.0",
-)
 
 
 @gluon.jit

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,23 +20,13 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @pytest.fixture
-def tool(tmp_path: Path) -> Callable[..., str]:
-    """Runs `python -m triton.tools.<name>` beside a file with a kernel; what it printed."""
+def tool(run_python: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Runs `python -m triton.tools.<name>` beside a file with a kernel, in an environment."""
     (tmp_path / "kernel.py").write_text(KERNEL)
-    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    search = os.pathsep.join(os.path.abspath(part) for part in path if part)
 
-    def run(name: str, *arguments: str, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", f"triton.tools.{name}", *arguments],
-            env=dict(os.environ) | {"PYTHONPATH": search} | environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def run(name: str, *arguments: str, env: dict[str, str] | None = None) -> Any:
+        code = f"import runpy; runpy.run_module('triton.tools.{name}', run_name='__main__')"
+        return run_python(code, env, arguments=arguments)
 
     return run
 
@@ -53,12 +40,12 @@ def binary_in(source: Path) -> bytes:
 
 @pytest.mark.parametrize("target", ["cuda:80:32", "cuda:90:32", None])
 def test_ahead_of_time(
-    target: str | None, tool: Callable[..., str], tmp_path: Path, simulator: Callable[..., Any]
+    target: str | None, tool: Callable[..., Any], tmp_path: Path, simulator: Callable[..., Any]
 ) -> None:
     """The tool makes a target of the texts between the colons, or takes the current device's."""
     arguments = ["-n", "add", "-s", "*fp32:16,*fp32:16,*fp32:16,i32,128", "-g", "(n+127)/128,1,1"]
     arguments += ["-o", "add", *(["--target", target] if target else []), "kernel.py"]
-    tool("compile", *arguments, **simulator(devices=1).environment())
+    tool("compile", *arguments, env=simulator(devices=1).environment())
     (source,) = tmp_path.glob("add.*.c")
     (header,) = tmp_path.glob("add.*.h")
     assert binary_in(source).startswith(b"\x7fELF")
