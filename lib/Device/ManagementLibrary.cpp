@@ -176,9 +176,12 @@ std::vector<Candidate> candidates() {
   return List;
 }
 
+/// Whatever follows the name: a file that somebody opened as libhgml.so-old is
+/// for the loader the libhgml.so that it links to, or that it calls itself.
 bool isManagementLibrary(const std::string &Path) {
-  return search::isVersionOf(Path, "libhgml.so") ||
-         search::isVersionOf(Path, "libnvidia-ml.so");
+  const std::string Name = search::baseName(Path);
+  return Name.rfind("libhgml.so", 0) == 0 ||
+         Name.rfind("libnvidia-ml.so", 0) == 0;
 }
 
 /// Whether a library is mapped here that an ancestor may have mapped.

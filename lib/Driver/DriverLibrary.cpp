@@ -25,6 +25,14 @@ std::string variable(const char *Name) {
   return Value ? Value : "";
 }
 
+/// Whether a file name is Stem or Stem.<something>: libcuda.so, libcuda.so.1,
+/// libcuda.so.580.159.04, but not libcudart.so.
+bool isVersionOf(const std::string &FileName, const char *Stem) {
+  std::size_t Length = std::strlen(Stem);
+  return FileName.compare(0, Length, Stem) == 0 &&
+         (FileName.size() == Length || FileName[Length] == '.');
+}
+
 /// What TRITON_PPU_LIBCUDA_PATH stands for: itself, or the driver in the
 /// directory it names. Empty if it is not set.
 std::string chosenLibrary() {
@@ -101,11 +109,12 @@ std::vector<std::string> mappedCandidates() {
   std::string Chosen = chosenLibrary();
   std::vector<std::string> First, Cu, Hg;
   for (std::string &Path : search::mappedLibraries()) {
+    std::string Name = search::baseName(Path);
     if (!Chosen.empty() && (Path == Chosen || search::sameFile(Path, Chosen)))
       First.push_back(std::move(Path));
-    else if (search::isVersionOf(Path, CuName))
+    else if (isVersionOf(Name, CuName))
       Cu.push_back(std::move(Path));
-    else if (search::isVersionOf(Path, HgName))
+    else if (isVersionOf(Name, HgName))
       Hg.push_back(std::move(Path));
   }
   First.insert(First.end(), Cu.begin(), Cu.end());

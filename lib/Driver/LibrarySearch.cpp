@@ -161,10 +161,8 @@ std::vector<std::string> sdkRoots() {
   return Roots;
 }
 
-bool isVersionOf(const std::string &Path, const std::string &Stem) {
-  const std::string Name = Path.substr(Path.find_last_of('/') + 1);
-  return Name.compare(0, Stem.size(), Stem) == 0 &&
-         (Name.size() == Stem.size() || Name[Stem.size()] == '.');
+std::string baseName(const std::string &Path) {
+  return Path.substr(Path.find_last_of('/') + 1);
 }
 
 } // namespace flagtree::search

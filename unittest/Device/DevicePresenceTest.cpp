@@ -208,10 +208,12 @@ std::string makeProgram(const TemporaryDirectory &Root,
 }
 
 /// Runs Body in a child forked while another thread of this process was inside
-/// the management library, which hangs whoever calls it there.
-template <typename F> void inChildOfThreadInside(F Body) {
+/// the management library, which hangs whoever calls it there. OpenedAs is the
+/// file in the SDK by which that thread has it.
+template <typename F>
+void inChildOfThreadInside(F Body, const char *OpenedAs = "lib/libhgml.so") {
   setenv("FLAGTREE_SIM_FAULTS", "hgmlInit_v2@first=delay:300", 1);
-  std::string Path = std::string(getenv("PPU_SDK")) + "/lib/libhgml.so";
+  std::string Path = std::string(getenv("PPU_SDK")) + "/" + OpenedAs;
   void *Library = dlopen(Path.c_str(), RTLD_NOW);
   ASSERT_NE(Library, nullptr) << dlerror();
   auto Init = reinterpret_cast<int (*)()>(dlsym(Library, "hgmlInit_v2"));
@@ -245,6 +247,19 @@ TEST(Management, AChildOfAThreadInsideItAsksAProgram) {
       EXPECT_NE(knownInventory(), nullptr);
     });
   });
+}
+
+TEST(Management, IsInheritedUnderWhateverNameItWasOpened) {
+  for (const char *OpenedAs : {"libhgml.so.2", "libhgml.so-old"}) {
+    TemporaryDirectory Root;
+    addManagement(Root);
+    Root.link(OpenedAs, SIMULATOR_DIRECTORY "/libhgml.so");
+    isolated(Root, [&] {
+      setManagementProgram(DEVICE_PROGRAM);
+      inChildOfThreadInside(
+          [] { EXPECT_EQ(askManagement().Devices.size(), 2u); }, OpenedAs);
+    });
+  }
 }
 
 TEST(Management, WithoutAProgramItSaysWhy) {

@@ -35,9 +35,8 @@ bool sameFile(const std::string &A, const std::string &B) noexcept;
 /// are set, else the default.
 std::vector<std::string> sdkRoots();
 
-/// Whether the file at Path is called Stem or Stem.<something>: libcuda.so,
-/// libcuda.so.1, libcuda.so.580.159.04, but not libcudart.so.
-bool isVersionOf(const std::string &Path, const std::string &Stem);
+/// The part after the last slash.
+std::string baseName(const std::string &Path);
 
 } // namespace flagtree::search
 
